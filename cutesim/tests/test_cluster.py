@@ -4,8 +4,8 @@ import re
 
 import numpy as np
 import pytest
-from dsl.async_copies import PartlyOff
-from dsl.cluster import Exchange, Pair, ReadEarly
+from dsl.async_copies import partly_off
+from dsl.cluster import Exchange, ReadEarly, pair
 from edited import edited
 
 from cutesim import SimulationError, analysis
@@ -166,7 +166,7 @@ def test_reading_before_cp_async_lands_shows_old_bytes():
 def test_cp_async_fills_with_zeros_where_its_predicate_is_false(below, check):
     """As compiled: a source size of 0, which reads nothing (PTX ISA, cp.async)."""
     x, out = np.arange(1, 33, dtype=np.float32)[None], np.zeros((1, 32), np.float32)
-    run = simulate(PartlyOff(below), x, out, check=check)
+    run = simulate(partly_off(below), x, out, check=check)
     assert not check or run.ok
     np.testing.assert_array_equal(out, np.where(np.arange(32) < below, x, 0))
     if check:
@@ -185,7 +185,7 @@ def test_a_peer_that_does_not_exist_is_said():
 def test_st_async_sends_integers_so_a_number_is_converted(how, wanted):
     """As CuTe DSL 4.8.1 compiles it: cvt.rzi.s32.f32 before st.async where the value is no integer."""
     out = np.zeros((2, 2), np.float32)
-    run = simulate(Pair(how), np.array([1.75, -2.5], np.float32), out)
+    run = simulate(pair(how), np.array([1.75, -2.5], np.float32), out)
     assert run.ok, run
     np.testing.assert_array_equal(out, wanted)
     told = [note for note in run.observations if "send .bitcast(cutlass.Int32)" in note]
@@ -194,5 +194,5 @@ def test_st_async_sends_integers_so_a_number_is_converted(how, wanted):
 
 def test_a_message_of_two_words_wants_a_pointer_known_to_be_aligned():
     """As CuTe DSL 4.8.1: "v2.b32 requires 8-byte aligned pointer, but smem_ptr has alignment 4"."""
-    finding = simulate(Pair("not aligned"), np.ones(2, np.float32), np.zeros((2, 2), np.float32)).findings[0]
+    finding = simulate(pair("not aligned"), np.ones(2, np.float32), np.zeros((2, 2), np.float32)).findings[0]
     assert finding.kind == "misaligned" and "write (...).align(8)" in finding.message, finding

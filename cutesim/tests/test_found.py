@@ -47,7 +47,7 @@ def test_conversions_to_8_bits_cut_off_what_fits():
 def test_an_offset_beyond_32_bits_of_a_static_layout(how):
     kept = np.empty(2**31 + 64, np.uint8)  # never touched but at its ends: the system gives no memory for the rest
     x = np.lib.stride_tricks.as_strided(kept, (3, 64), (2**30, 1))
-    run = simulate(k.FarRows(how), x)
+    run = simulate(k.far_rows(how), x)
     if how == "wide":
         assert run.ok, run
     else:
@@ -56,7 +56,7 @@ def test_an_offset_beyond_32_bits_of_a_static_layout(how):
         assert (
             "thread 0 of block 2 computes the offset 2,147,483,648 in x, which does not fit 32 bits" in finding.message
         )
-    assert simulate(k.FarRows(how), x, dynamic=True).ok
+    assert simulate(k.far_rows(how), x, dynamic=True).ok
 
 
 @pytest.mark.parametrize(
@@ -201,9 +201,9 @@ def test_a_register_out_of_bounds_is_found():
 
 def test_who_waits_and_who_arrives_at_a_named_barrier_must_give_one_count():
     x, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
-    assert simulate(k.TwoCounts(64), x, out).ok
+    assert simulate(k.two_counts(64), x, out).ok
     for schedule, first, second in (("forward", 64, 96), ("reverse", 96, 64)):
-        (finding,) = simulate(k.TwoCounts(96), x, out, schedule=schedule).findings
+        (finding,) = simulate(k.two_counts(96), x, out, schedule=schedule).findings
         assert finding.kind == "barrier count"
         assert f"comes with {second} threads" in finding.message and f"came with {first} before" in finding.message
 
@@ -211,7 +211,7 @@ def test_who_waits_and_who_arrives_at_a_named_barrier_must_give_one_count():
 @pytest.mark.parametrize("read", [True, False])
 def test_a_bulk_store_that_was_read_is_not_yet_written(read):
     x, out, again = np.arange(1, 33, dtype=np.float32), np.zeros(32, np.float32), np.zeros(1, np.float32)
-    run = simulate(k.StoredAndRead(read), x, out, again)
+    run = simulate(k.stored_and_read(read), x, out, again)
     assert (out == x).all()  # when the launch has ended
     if not read:
         assert run.ok and again[0] == 1, run
@@ -250,7 +250,7 @@ def test_a_flag_that_nobody_sets_is_a_deadlock():
 @pytest.mark.parametrize("schedule", ["forward", "reverse"])
 def test_a_warp_that_spins_lets_the_others_run(schedule):
     out = np.zeros(2, np.int32)
-    assert simulate(k.FlagOfAWarp(), out, schedule=schedule).ok and out.tolist() == [7, 7]
+    assert simulate(k.flag_of_a_warp, out, schedule=schedule).ok and out.tolist() == [7, 7]
 
 
 def test_what_the_kernel_ahead_never_writes_may_be_read_before_the_wait():
@@ -295,8 +295,8 @@ def test_a_chain_of_kernels_that_may_all_start_early(order, early, found, check)
 
 def test_a_bulk_copy_over_what_threads_wrote_needs_a_proxy_fence():
     x, out = LANES.copy(), np.zeros(32, np.float32)
-    assert simulate(k.Overwritten(fenced=True), x, out).ok and (out == x).all()
-    (finding,) = simulate(k.Overwritten(fenced=False), x, out).findings
+    assert simulate(k.overwritten(fenced=True), x, out).ok and (out == x).all()
+    (finding,) = simulate(k.overwritten(fenced=False), x, out).findings
     assert (
         finding.kind == "missing proxy fence" and "overwrites shared memory that thread 0 wrote at" in finding.message
     )
@@ -304,7 +304,7 @@ def test_a_bulk_copy_over_what_threads_wrote_needs_a_proxy_fence():
 
 
 def test_a_race_in_a_helper_names_the_kernel_s_line_too():
-    (finding,) = simulate(k.InHelpers(), np.zeros(64, np.float32), np.zeros(64, np.float32)).findings
+    (finding,) = simulate(k.in_helpers, np.zeros(64, np.float32), np.zeros(64, np.float32)).findings
     write, read, call = finding.lines
     assert [line.text for line in (write, read, call)] == [
         "sX[tidx] = value",
@@ -317,7 +317,7 @@ def test_a_race_in_a_helper_names_the_kernel_s_line_too():
 
 
 def test_a_race_between_two_calls_of_a_helper_says_which_call_each_access_belongs_to():
-    run = simulate(k.CalledTwice(), np.zeros(64, np.float32), np.zeros(64, np.float32))
+    run = simulate(k.called_twice, np.zeros(64, np.float32), np.zeros(64, np.float32))
     (finding,) = run.findings
     read, write, first, whole, second = finding.lines
     assert [line.text for line in (first, second, whole)] == [
@@ -331,7 +331,7 @@ def test_a_race_between_two_calls_of_a_helper_says_which_call_each_access_belong
 
 
 def test_a_race_in_the_package_s_helper_is_drawn_and_begins_at_the_reader_s_line():
-    run = simulate(k.TwoBlockReduces(), np.ones(64, np.float32), np.zeros(64, np.float32))
+    run = simulate(k.two_block_reduces, np.ones(64, np.float32), np.zeros(64, np.float32))
     (finding,) = run.findings
     inside = [line for line in finding.lines if line.function == "block_reduce"]
     assert [line.text.partition(" =")[0] for line in finding.lines[:2]] == ["largest", "total"] and len(inside) == 2
@@ -386,7 +386,7 @@ def test_asynchronous_copies_of_some_lanes_without_a_predicate():
     x, out = np.arange(256, dtype=np.float32).reshape(32, 8).T, np.full((32, 8), -1, np.float32).T
     for check in (True, False):
         out[:] = -1
-        assert simulate(k.MaskedCopies(), x, out, check=check).ok
+        assert simulate(k.masked_copies, x, out, check=check).ok
         np.testing.assert_array_equal(out, np.where(np.arange(32) < 5, x, 0))
 
 
@@ -395,7 +395,7 @@ def test_floats_are_printed_as_the_gpu_prints_them():
 
 
 def test_two_threads_at_two_barriers_are_told_so():
-    (finding,) = simulate(k.BarriersApart(), np.zeros(64, np.float32), np.zeros(64, np.float32)).findings
+    (finding,) = simulate(k.barriers_apart, np.zeros(64, np.float32), np.zeros(64, np.float32)).findings
     assert "Thread 0 comes to barrier 1 after it (found.py:" in finding.message
     assert "thread 63 to barrier 2 before (found.py:" in finding.message and "missing" not in finding.message
 
@@ -403,7 +403,7 @@ def test_two_threads_at_two_barriers_are_told_so():
 @pytest.mark.parametrize("schedule", ["forward", "reverse", "seeded"])
 def test_what_has_come_before_a_block_allocates_its_place_is_kept(schedule):
     out = np.zeros(2, np.float32)
-    run = simulate(k.AllocatedLate(), np.zeros(32, np.float32), out, schedule=schedule)
+    run = simulate(k.allocated_late, np.zeros(32, np.float32), out, schedule=schedule)
     assert run.ok, run
     assert out.tolist() == [6, 5]
 

@@ -26,7 +26,7 @@ def said(kernel, *tensors, **options):
 
 
 def flag(**options):
-    return k.Flag(**options), ints(1), ints(32), ints(32)
+    return k.raised(**options), ints(1), ints(32), ints(32)
 
 
 @pytest.mark.parametrize("word", ["store", "exchange"])
@@ -36,12 +36,12 @@ def test_a_release_reaches_its_scope_alone(word):
     assert "on global memory, 32 words of d" in message and "thread 0 of block 0 wrote" in message
     assert ' has scope cta, which leaves out block 1. Is scope="gpu" meant?' in message
     if word == "store":
-        assert f"the one at {place(k.Flag, 'release')} has scope cta" in message
+        assert f"the one at {place(k.raised, 'release')} has scope cta" in message
 
 
 def test_so_does_an_acquire():
     message = said(*flag(acquire="cluster"))
-    assert f"the one at {place(k.Flag, 'acquire')} has scope cluster, which leaves out block 0" in message
+    assert f"the one at {place(k.raised, 'acquire')} has scope cluster, which leaves out block 0" in message
 
 
 def test_atomics_of_a_narrow_scope_are_none_to_another_block():
@@ -54,14 +54,14 @@ def test_atomics_of_a_narrow_scope_are_none_to_another_block():
 
 def test_a_release_of_what_other_lanes_wrote_needs_them_to_meet():
     message = said(*flag(sync=False))
-    assert f"The atomic at {place(k.Flag, 'release')} releases only what its own thread has done: " in message
+    assert f"The atomic at {place(k.raised, 'release')} releases only what its own thread has done: " in message
     assert "is cute.arch.sync_warp() missing before it, so that thread 1 meets that thread?" in message
 
 
-@pytest.mark.parametrize("kernel", [k.Meeting, k.Lock])
+@pytest.mark.parametrize("kernel", [k.meeting, k.locked])
 @pytest.mark.parametrize(("side", "atomic"), [("before", "release"), ("after", "acquire")])
 def test_the_fence_that_is_there_stays_where_it_serves_the_other_side(kernel, side, atomic):
-    tensors = (ints(2, 32), ints(1), ints(2, 32)) if kernel is k.Meeting else (ints(1), ints(1))
+    tensors = (ints(2, 32), ints(1), ints(2, 32)) if kernel is k.meeting else (ints(1), ints(1))
     assert simulate(kernel(), *tensors).ok
     for tensor in tensors:
         tensor[...] = 0
@@ -71,9 +71,9 @@ def test_the_fence_that_is_there_stays_where_it_serves_the_other_side(kernel, si
 
 
 def test_a_lock_that_an_ordinary_store_gives_back_is_told_so():
-    for finding in simulate(k.Lock(stored=True), ints(1), ints(1)).findings:
+    for finding in simulate(k.locked(stored=True), ints(1), ints(1)).findings:
         assert finding.kind == "race" and finding.message.endswith(
-            f"The atomic at {place(k.Lock, 'acquire')} takes what the store at {place(k.Lock, 'gives back')} gives back, and an "
+            f"The atomic at {place(k.locked, 'acquire')} takes what the store at {place(k.locked, 'gives back')} gives back, and an "
             'ordinary store hands nothing over: is cute.arch.atomic_exch(..., sem="release") meant?'
         ), finding
 
@@ -81,15 +81,15 @@ def test_a_lock_that_an_ordinary_store_gives_back_is_told_so():
 @pytest.mark.parametrize("test", [False, True])
 @pytest.mark.parametrize("answer", ["heeded", "until", "made good"])
 def test_an_answer_that_is_heeded_orders_what_follows(answer, test):
-    assert simulate(k.Asked(answer, test), out := ints(32)).ok
+    assert simulate(k.asked(answer, test), out := ints(32)).ok
     assert out.tolist() == list(range(31, -1, -1))
-    assert simulate(k.Asked(answer, test), ints(32), orders="all").verdict == "clean"
+    assert simulate(k.asked(answer, test), ints(32), orders="all").verdict == "clean"
 
 
 @pytest.mark.parametrize("test", [False, True])
 def test_an_answer_that_is_thrown_away_orders_nothing(test):
     for options in ({}, {"schedule": "reverse"}, {"orders": "all"}):
-        message = said(k.Asked("ignored", test), ints(32), **options)
+        message = said(k.asked("ignored", test), ints(32), **options)
         assert message.startswith("Race (read after write) on shared memory, 32 words")
         name = "mbarrier_test_wait" if test else "mbarrier_try_wait"
         assert f"{name} at hand_over.py:" in message
@@ -98,20 +98,20 @@ def test_an_answer_that_is_thrown_away_orders_nothing(test):
 
 @pytest.mark.parametrize("test", [False, True])
 def test_a_read_behind_the_if_is_found_in_the_usual_order(test):
-    run = simulate(k.Asked("noted", test), out := ints(32))
+    run = simulate(k.asked("noted", test), out := ints(32))
     assert "has returned False: the second access belongs where it has returned True." in run.findings[0].message
     assert out.tolist() == list(range(31, -1, -1))  # the first run's results stay
 
 
 @pytest.mark.parametrize("orders", [None, "all"])
 def test_an_atomic_whose_old_value_nobody_reads_tells_nothing_of_the_others(orders):
-    message = said(k.CountedThenRead(heeds=False), ints(1), ints(1), orders=orders)
+    message = said(k.counted_then_read(heeds=False), ints(1), ints(1), orders=orders)
     assert message.startswith("Race (read after write) on global memory, 1 word of count: thread 0 updated at")
-    assert simulate(k.CountedThenRead(heeds=True), ints(1), ints(1), orders=orders).ok
+    assert simulate(k.counted_then_read(heeds=True), ints(1), ints(1), orders=orders).ok
 
 
 def test_on_the_way_of_a_no_nothing_is_ordered():
-    run = simulate(k.Asked("noted"), ints(32), orders="all")
+    run = simulate(k.asked("noted"), ints(32), orders="all")
     message = run.findings[0].message
     assert "has returned False: the second access belongs where it has returned True." in message
     assert any("finds the mbarrier's phase incomplete" in sentence.text for sentence in run.story)
@@ -124,18 +124,18 @@ def rows():
 @pytest.mark.parametrize("options", [{}, {"schedule": "seeded"}, {"check": False}, {"orders": "all"}])
 def test_several_lanes_may_each_start_a_bulk_copy(options):
     x, out = rows()
-    run = simulate(k.RowEach(), x, out, **options)
+    run = simulate(k.row_each(), x, out, **options)
     assert run.ok and (out == x).all(), run
 
 
 def test_their_arrivals_and_bytes_are_counted():
-    assert "more arrivals than mbarrier_init counted (3)" in said(k.RowEach(arrivals=3), *rows())
-    message = said(k.RowEach(nbytes=112), *rows())
+    assert "more arrivals than mbarrier_init counted (3)" in said(k.row_each(arrivals=3), *rows())
+    message = said(k.row_each(nbytes=112), *rows())
     assert "expects 448 bytes in phase 0, and 512 came" in message
 
 
 def test_they_must_not_write_the_same_bytes():
-    (finding,) = simulate(k.RowEach(one_row=True), *rows()).findings
+    (finding,) = simulate(k.row_each(one_row=True), *rows()).findings
     assert finding.kind == "race" and finding.lines[0].text.endswith("# loads")
     assert "4 threads of a warp each issue this bulk copy (block 0), some of them to the same bytes" in finding.message
 
@@ -160,13 +160,13 @@ def pairs():
 
 
 def test_a_relaxed_arrive_that_closes_a_cluster_is_named():
-    assert simulate(k.Peer(), *pairs()).ok
-    message = said(k.Peer("cluster_arrive_relaxed"), *pairs())
-    where = place(k.Peer, "closes")
+    assert simulate(k.peer(), *pairs()).ok
+    message = said(k.peer("cluster_arrive_relaxed"), *pairs())
+    where = place(k.peer, "closes")
     assert message.endswith(f"cluster_arrive_relaxed at {where} orders no memory: is cluster_arrive() meant?")
-    assert said(k.Peer("nothing"), *pairs()).endswith("Is the closing cluster barrier missing?")
+    assert said(k.peer("nothing"), *pairs()).endswith("Is the closing cluster barrier missing?")
 
 
 def test_each_cluster_wait_has_an_arrive():
-    message = said(k.Peer(waits=2), *pairs())
-    assert message == f"{place(k.Peer, 'waits')}: cluster_wait without a cluster_arrive since the last one"
+    message = said(k.peer(waits=2), *pairs())
+    assert message == f"{place(k.peer, 'waits')}: cluster_wait without a cluster_arrive since the last one"

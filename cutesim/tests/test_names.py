@@ -175,7 +175,7 @@ def test_what_the_compiler_refuses_is_refused():
 @pytest.mark.parametrize("width", [2, 4])
 def test_an_atomic_of_a_vector_adds_its_elements(width):
     x, out = np.arange(32, dtype=np.float32), np.ones(32, np.float32)
-    run = simulate(k.AtomicVectors(width), x, out)
+    run = simulate(k.atomic_vectors(width), x, out)
     assert run.ok
     wanted = np.where(np.arange(32) < 8 * width, 4 * x + 1, 1)  # four lanes each
     np.testing.assert_array_equal(out, wanted)
@@ -188,7 +188,7 @@ def test_an_atomic_of_a_vector_adds_its_elements(width):
     [(4, 1, "misaligned"), (4, 36, "out of bounds"), (3, 0, "atomic_add of 2 or 4 float32")],
 )
 def test_an_atomic_of_a_vector_is_as_strict_as_the_hardware(width, first, words):
-    (finding,) = simulate(k.AtomicVectors(width, first), np.ones(32, np.float32), np.zeros(64, np.float32)).findings
+    (finding,) = simulate(k.atomic_vectors(width, first), np.ones(32, np.float32), np.zeros(64, np.float32)).findings
     assert words in finding.message or finding.kind == words
 
 
@@ -209,7 +209,7 @@ def test_the_compiler_takes_them():
     assert ".entry" in ptx(k.Spaces(), x, out)
     assert ".entry" in ptx(k.cluster_ids, torch.zeros(10, 16, dtype=torch.int32))
     for width in (2, 4):
-        text = ptx(k.AtomicVectors(width), torch.zeros(32), torch.zeros(32))
+        text = ptx(k.atomic_vectors(width), torch.zeros(32), torch.zeros(32))
         assert f"atom.global.add.v{width}.f32" in text
 
 

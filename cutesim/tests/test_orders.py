@@ -245,9 +245,9 @@ def test_shrinking_keeps_what_is_needed(wanted, given):
 def test_another_warp_may_come_between_two_lanes_atomics():
     """In lockstep the count goes from 0 to 32 at once, and who waits for 31 waits for all of them."""
     out = np.zeros(1, np.int32)
-    assert simulate(hand_over.Counted(31), out).ok
-    found = simulate(hand_over.Counted(31), out, orders="all")
+    assert simulate(hand_over.counted(31), out).ok
+    found = simulate(hand_over.counted(31), out, orders="all")
     assert found.findings[0].kind == "race" and "thread 31 wrote" in found.findings[0].message
-    again = simulate(hand_over.Counted(31), out, orders=Order(Following(found.decisions), apart=found.apart))
+    again = simulate(hand_over.counted(31), out, orders=Order(Following(found.decisions), apart=found.apart))
     assert [finding.message for finding in again.findings] == [finding.message for finding in found.findings]
-    assert simulate(hand_over.Counted(32), out, orders=Bounds(orders=20)).verdict == "clean within bounds"
+    assert simulate(hand_over.counted(32), out, orders=Bounds(orders=20)).verdict == "clean within bounds"

@@ -137,16 +137,16 @@ def test_a_swizzled_tile_is_transposed(how, parameters, conflicts):
     x, out = np.arange(1024, dtype=np.float32).reshape(32, 32), np.zeros((32, 32), np.float32)
     for check in (True, False):
         out[:] = 0
-        run = simulate(k.Transpose(how, parameters), x, out, check=check)
+        run = simulate(k.transpose(how, parameters), x, out, check=check)
         assert run.ok, run
         np.testing.assert_array_equal(out, x.T)
-    banks = bank_conflicts(simulate(k.Transpose(how, parameters), x, out).trace)
+    banks = bank_conflicts(simulate(k.transpose(how, parameters), x, out).trace)
     assert sum(banks.column("excess")) == conflicts
 
 
 def test_a_vector_wider_than_a_swizzle_keeps_together_is_refused_or_narrowed():
     x, out = np.arange(1024, dtype=np.float32).reshape(32, 32), np.zeros((32, 32), np.float32)
-    run = simulate(k.Transpose("vectors", (5, 0, 5)), x, out)
+    run = simulate(k.transpose("vectors", (5, 0, 5)), x, out)
     assert run.ok, run
     np.testing.assert_array_equal(out, x.T)
 
@@ -172,10 +172,10 @@ def test_the_compiler_stores_swizzled_vectors_whole():
     from quack_tutorial.compiler import ptx
 
     tensors = [torch.zeros(32, 32) for _ in range(2)]
-    wide = ptx(k.Transpose("vectors", (3, 2, 3)), *tensors)
-    narrow = ptx(k.Transpose("vectors", (5, 0, 5)), *tensors)
+    wide = ptx(k.transpose("vectors", (3, 2, 3)), *tensors)
+    narrow = ptx(k.transpose("vectors", (5, 0, 5)), *tensors)
     assert wide.count("st.shared.v4") == 8 and "st.shared.v" not in narrow
-    assert ".entry" in ptx(k.Transpose(), *tensors)
+    assert ".entry" in ptx(k.transpose(), *tensors)
 
 
 def test_what_public_kernels_use_besides(capsys):
@@ -272,7 +272,7 @@ def test_a_stage_that_is_committed_too_early(kind):
 
 
 def test_a_deadlock_at_an_mbarrier_names_who_counts_and_who_came():
-    (finding,) = simulate(k.Count(), np.zeros(64, np.float32)).findings
+    (finding,) = simulate(k.half_arrive, np.zeros(64, np.float32)).findings
     said = r"phase 0: 32 arrivals and 0 bytes outstanding; others.py:\d+ counts 64 arrivals, and 32 from others.py:\d+ came"
     assert finding.kind == "deadlock" and re.search(said, finding.message)
 
@@ -306,8 +306,8 @@ def test_a_fence_on_the_wrong_side_of_a_flag(fences, said):
 
 def test_a_wait_in_the_peer_after_the_cluster_barrier():
     x = np.zeros(32, np.float32)
-    assert simulate(k.ReadsThePeer(early=True), x, x.copy()).ok
-    (finding,) = simulate(k.ReadsThePeer(early=False), x, x.copy()).findings
+    assert simulate(k.reads_the_peer(early=True), x, x.copy()).ok
+    (finding,) = simulate(k.reads_the_peer(early=False), x, x.copy()).findings
     assert finding.kind == "read before arrival" and "missing" not in finding.message
     assert "which gets them, can wait for them, and nothing puts its mbarrier_wait at others.py:" in finding.message
     assert finding.message.endswith("let a cluster barrier stand after the wait and before the read.")

@@ -102,7 +102,7 @@ def word(text, a, b):
     """What one instruction gives of two words."""
     out = np.zeros(32, np.int32)
     x = np.stack([np.ascontiguousarray(side).view(np.int32).reshape(32) for side in (a, b)])
-    assert simulate(k.Instruction(text), x, out).ok
+    assert simulate(k.one_instruction(text), x, out).ok
     return out
 
 

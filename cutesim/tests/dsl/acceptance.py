@@ -21,7 +21,7 @@ from typing import Optional
 import cutlass
 import cutlass.cute as cute
 
-from validation.language_kernels import one_warp
+from .hosts import Constexpr, launched, one_warp
 
 # ---- types ----------------------------------------------------------------------------------------------------------
 
@@ -541,8 +541,9 @@ def while_list(x: cute.Tensor, out: cute.Tensor):
 # ---- another block's shared memory ---------------------------------------------------------------------------------------
 
 
+@launched(32, blocks=2, cluster=2)
 @cute.kernel
-def dsmem_load_kernel(x: cute.Tensor, out: cute.Tensor):
+def dsmem_load(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
     s[tidx] = x[tidx]
@@ -552,13 +553,9 @@ def dsmem_load_kernel(x: cute.Tensor, out: cute.Tensor):
     out[tidx] = r[tidx]
 
 
-@cute.jit
-def dsmem_load(x: cute.Tensor, out: cute.Tensor):
-    dsmem_load_kernel(x, out).launch(grid=[2, 1, 1], block=[32, 1, 1], cluster=[2, 1, 1])
-
-
+@launched(32, blocks=2, cluster=2)
 @cute.kernel
-def dsmem_store_kernel(x: cute.Tensor, out: cute.Tensor):
+def dsmem_store(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
     cute.arch.cluster_arrive()
@@ -568,11 +565,6 @@ def dsmem_store_kernel(x: cute.Tensor, out: cute.Tensor):
     cute.arch.cluster_arrive()
     cute.arch.cluster_wait()
     out[tidx] = s[tidx]
-
-
-@cute.jit
-def dsmem_store(x: cute.Tensor, out: cute.Tensor):
-    dsmem_store_kernel(x, out).launch(grid=[2, 1, 1], block=[32, 1, 1], cluster=[2, 1, 1])
 
 
 # ---- what the package's kernels do ------------------------------------------------------------------------------------------
@@ -1039,7 +1031,7 @@ def given(parameter, constexpr=False):
     return host
 
 
-Known = cutlass.Constexpr
+Known = Constexpr
 kernel_gets_text, kernel_gets_function = given("text"), given(given)
 kernel_gets_text_as_constexpr = given("text", True)
 
@@ -1051,12 +1043,16 @@ def default_is_dynamic(x: cute.Tensor, out: cute.Tensor, n=3):
         out[i] = x[i]
 
 
-@one_warp
 @cute.kernel
-def renamed_constexpr(x: cute.Tensor, out: cute.Tensor, n: Known = 3):
+def with_a_default(x: cute.Tensor, out: cute.Tensor, n: Known = 3):
     for i in cutlass.range_constexpr(n):
         if cute.arch.thread_idx()[0] == i:
             out[i] = x[i]
+
+
+@cute.jit
+def renamed_constexpr(x: cute.Tensor, out: cute.Tensor):
+    with_a_default(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
 
 
 class KernelOfThis:
@@ -1087,7 +1083,7 @@ class HelperOfThis:
         return v + v
 
     @cute.kernel
-    def kernel(this: cutlass.Constexpr, x: cute.Tensor, out: cute.Tensor):
+    def kernel(this: Constexpr, x: cute.Tensor, out: cute.Tensor):
         lane = cute.arch.thread_idx()[0]
         out[lane] = this.doubled(x[lane])
 

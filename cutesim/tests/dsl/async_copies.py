@@ -3,28 +3,22 @@
 import cutlass
 import cutlass.cute as cute
 
+from .hosts import Constexpr, one_warp
 
-class PartlyOff:
+
+@one_warp
+@cute.kernel
+def partly_off(mX: cute.Tensor, mO: cute.Tensor, below: Constexpr):
     """One row of 32 floats over sevens with cp.async, which is on for the lanes below `below`."""
-
-    def __init__(self, below):
-        self.below = below
-
-    @cute.jit
-    def __call__(self, mX: cute.Tensor, mO: cute.Tensor):
-        self.kernel(mX, mO).launch(grid=[1, 1, 1], block=[32, 1, 1])
-
-    @cute.kernel
-    def kernel(self, mX: cute.Tensor, mO: cute.Tensor):
-        tidx, _, _ = cute.arch.thread_idx()
-        sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout((1, 32)), 16)
-        atom = cute.make_copy_atom(cute.nvgpu.cpasync.CopyG2SOp(), cutlass.Float32, num_bits_per_copy=32)
-        thread, value = cute.make_ordered_layout((1, 32), order=(1, 0)), cute.make_layout((1, 1))
-        thr_copy = cute.make_tiled_copy_tv(atom, thread, value).get_slice(tidx)
-        pred = cute.make_rmem_tensor((1, 1), cutlass.Boolean)
-        pred[0, 0] = tidx < self.below
-        sX[0, tidx] = 7.0
-        cute.copy(atom, thr_copy.partition_S(mX), thr_copy.partition_D(sX), pred=pred)
-        cute.arch.cp_async_commit_group()
-        cute.arch.cp_async_wait_group(0)
-        mO[0, tidx] = sX[0, tidx]
+    tidx, _, _ = cute.arch.thread_idx()
+    sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout((1, 32)), 16)
+    atom = cute.make_copy_atom(cute.nvgpu.cpasync.CopyG2SOp(), cutlass.Float32, num_bits_per_copy=32)
+    thread, value = cute.make_ordered_layout((1, 32), order=(1, 0)), cute.make_layout((1, 1))
+    thr_copy = cute.make_tiled_copy_tv(atom, thread, value).get_slice(tidx)
+    pred = cute.make_rmem_tensor((1, 1), cutlass.Boolean)
+    pred[0, 0] = tidx < below
+    sX[0, tidx] = 7.0
+    cute.copy(atom, thr_copy.partition_S(mX), thr_copy.partition_D(sX), pred=pred)
+    cute.arch.cp_async_commit_group()
+    cute.arch.cp_async_wait_group(0)
+    mO[0, tidx] = sX[0, tidx]

@@ -6,6 +6,8 @@ from cutlass import Float32, Int32
 from cutlass.cute import size
 from cutlass.cute.arch import thread_idx
 
+from .hosts import one_warp
+
 
 @cute.kernel
 def count_kernel(x: cute.Tensor, n: Int32):
@@ -184,13 +186,9 @@ class Whole(Base):
         self.part = Part()
 
 
+@one_warp
 @cute.kernel
-def far_kernel(x: cute.Tensor):
+def far(x: cute.Tensor):
     t, _, _ = cute.arch.thread_idx()
     i = (t + 1) * 1000000 * 3000
     x[i] = 1.0
-
-
-@cute.jit
-def far(x: cute.Tensor):
-    far_kernel(x).launch(grid=[1, 1, 1], block=[32, 1, 1])

@@ -6,7 +6,7 @@ Each comes with the predicate that it lacks (`guarded`), which must be free of f
 import cutlass
 import cutlass.cute as cute
 
-from validation.language_kernels import one_warp
+from .hosts import Constexpr, one_warp
 
 COLUMNS = 64  # of a tile: 16 threads a row, 4 elements each
 
@@ -15,7 +15,7 @@ def two_rows(kernel):
     """A host function that runs `kernel(x, out, guarded)` with a block of one warp a row."""
 
     @cute.jit
-    def host(x: cute.Tensor, out: cute.Tensor, guarded: cutlass.Constexpr):
+    def host(x: cute.Tensor, out: cute.Tensor, guarded: Constexpr):
         kernel(x, out, guarded).launch(grid=[2, 1, 1], block=[32, 1, 1])
 
     host.__name__ = kernel.__name__
@@ -24,7 +24,7 @@ def two_rows(kernel):
 
 @two_rows
 @cute.kernel
-def element(x: cute.Tensor, out: cute.Tensor, guarded: cutlass.Constexpr):
+def element(x: cute.Tensor, out: cute.Tensor, guarded: Constexpr):
     tidx, _, _ = cute.arch.thread_idx()
     row, _, _ = cute.arch.block_idx()
     limit = x.shape[1] if cutlass.const_expr(guarded) else 32
@@ -34,7 +34,7 @@ def element(x: cute.Tensor, out: cute.Tensor, guarded: cutlass.Constexpr):
 
 @two_rows
 @cute.kernel
-def element_of_slice(x: cute.Tensor, out: cute.Tensor, guarded: cutlass.Constexpr):
+def element_of_slice(x: cute.Tensor, out: cute.Tensor, guarded: Constexpr):
     tidx, _, _ = cute.arch.thread_idx()
     row, _, _ = cute.arch.block_idx()
     limit = x.shape[1] if cutlass.const_expr(guarded) else 32
@@ -45,7 +45,7 @@ def element_of_slice(x: cute.Tensor, out: cute.Tensor, guarded: cutlass.Constexp
 
 @two_rows
 @cute.kernel
-def in_a_loop(x: cute.Tensor, out: cute.Tensor, guarded: cutlass.Constexpr):
+def in_a_loop(x: cute.Tensor, out: cute.Tensor, guarded: Constexpr):
     tidx, _, _ = cute.arch.thread_idx()
     row, _, _ = cute.arch.block_idx()
     limit = x.shape[1] if cutlass.const_expr(guarded) else x.shape[1] + 1
@@ -55,20 +55,20 @@ def in_a_loop(x: cute.Tensor, out: cute.Tensor, guarded: cutlass.Constexpr):
 
 @two_rows
 @cute.kernel
-def tiled(x: cute.Tensor, out: cute.Tensor, guarded: cutlass.Constexpr):
+def tiled(x: cute.Tensor, out: cute.Tensor, guarded: Constexpr):
     copied(x, out, guarded, 0, 128)
 
 
 @two_rows
 @cute.kernel
-def tiled_from_an_offset(x: cute.Tensor, out: cute.Tensor, guarded: cutlass.Constexpr):
+def tiled_from_an_offset(x: cute.Tensor, out: cute.Tensor, guarded: Constexpr):
     tidx, _, _ = cute.arch.thread_idx()
     copied(x, out, guarded, tidx * 0 + 4, 128)  # dynamic, as the distance to the next 16-byte boundary is
 
 
 @two_rows
 @cute.kernel
-def tiled_from_column_1(x: cute.Tensor, out: cute.Tensor, guarded: cutlass.Constexpr):
+def tiled_from_column_1(x: cute.Tensor, out: cute.Tensor, guarded: Constexpr):
     copied(x, out, guarded, 1, 128)
 
 
@@ -100,7 +100,7 @@ def copied(x, out, guarded, first, bits):
 
 @two_rows
 @cute.kernel
-def asynchronous(x: cute.Tensor, out: cute.Tensor, guarded: cutlass.Constexpr):
+def asynchronous(x: cute.Tensor, out: cute.Tensor, guarded: Constexpr):
     tidx, _, _ = cute.arch.thread_idx()
     row, _, _ = cute.arch.block_idx()
     sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(128), 16)
@@ -120,7 +120,7 @@ def asynchronous(x: cute.Tensor, out: cute.Tensor, guarded: cutlass.Constexpr):
 
 @two_rows
 @cute.kernel
-def atomically(x: cute.Tensor, out: cute.Tensor, guarded: cutlass.Constexpr):
+def atomically(x: cute.Tensor, out: cute.Tensor, guarded: Constexpr):
     tidx, _, _ = cute.arch.thread_idx()
     row, _, _ = cute.arch.block_idx()
     limit = x.shape[1] if cutlass.const_expr(guarded) else 32

@@ -5,6 +5,8 @@ import operator
 import cutlass
 import cutlass.cute as cute
 
+from .hosts import Constexpr, launched
+
 
 class Exchange:
     """Four blocks of one warp each sum one number a block, and then its square, through the same slots; mO (4, 2).
@@ -44,7 +46,7 @@ class Exchange:
                 cute.arch.cluster_wait()
 
     @cute.jit
-    def exchange(self, value, slots: cute.Tensor, mbar, phase: cutlass.Constexpr):
+    def exchange(self, value, slots: cute.Tensor, mbar, phase: Constexpr):
         lane, rank = cute.arch.lane_idx(), cute.arch.block_idx_in_cluster()
         nbytes = {"too many bytes": 32, "too few bytes": 4}.get(self.fault, 16)
         if lane == 0:
@@ -94,39 +96,31 @@ class ReadEarly:
             mO[1] = slots[0]
 
 
-class Pair:
+@launched(32, blocks=2, cluster=2)
+@cute.kernel
+def pair(mX: cute.Tensor, mO: cute.Tensor, how: Constexpr = "bits"):
     """Each block of a cluster of two sends (x, x) to the other; `how` is "bits", "numbers" or "not aligned"."""
-
-    def __init__(self, how="bits"):
-        self.how = how
-
-    @cute.jit
-    def __call__(self, mX: cute.Tensor, mO: cute.Tensor):
-        self.kernel(mX, mO).launch(grid=[2, 1, 1], block=[32, 1, 1], cluster=[2, 1, 1])
-
-    @cute.kernel
-    def kernel(self, mX: cute.Tensor, mO: cute.Tensor):
-        lane, rank = cute.arch.lane_idx(), cute.arch.block_idx_in_cluster()
-        smem = cutlass.memory.SmemAllocator()
-        slots = smem.allocate_tensor(cutlass.Float32, cute.make_layout(4), 16)
-        mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
-        if lane == 0:
-            cute.arch.mbarrier_init(mbar, 1)
-            cute.arch.mbarrier_init_fence()
-        cute.arch.cluster_arrive()
-        cute.arch.cluster_wait()
-        word = mX[rank]
-        if cutlass.const_expr(self.how != "numbers"):
-            word = word.bitcast(cutlass.Int32)
-        place = slots.iterator + 2 * rank
-        if cutlass.const_expr(self.how != "not aligned"):
-            place = place.align(8)
-        if lane == 0:
-            cute.arch.mbarrier_arrive_and_expect_tx(mbar, 8)
-            cute.arch.store_async_dsmem(place, (word, word), mbar, 1 - rank)
-        cute.arch.mbarrier_wait(mbar, 0)
-        if lane < 2:
-            value = slots[2 * (1 - rank) + lane]
-            if cutlass.const_expr(self.how == "numbers"):
-                value = value.bitcast(cutlass.Int32).to(cutlass.Float32)
-            mO[rank, lane] = value
+    lane, rank = cute.arch.lane_idx(), cute.arch.block_idx_in_cluster()
+    smem = cutlass.memory.SmemAllocator()
+    slots = smem.allocate_tensor(cutlass.Float32, cute.make_layout(4), 16)
+    mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
+    if lane == 0:
+        cute.arch.mbarrier_init(mbar, 1)
+        cute.arch.mbarrier_init_fence()
+    cute.arch.cluster_arrive()
+    cute.arch.cluster_wait()
+    word = mX[rank]
+    if cutlass.const_expr(how != "numbers"):
+        word = word.bitcast(cutlass.Int32)
+    place = slots.iterator + 2 * rank
+    if cutlass.const_expr(how != "not aligned"):
+        place = place.align(8)
+    if lane == 0:
+        cute.arch.mbarrier_arrive_and_expect_tx(mbar, 8)
+        cute.arch.store_async_dsmem(place, (word, word), mbar, 1 - rank)
+    cute.arch.mbarrier_wait(mbar, 0)
+    if lane < 2:
+        value = slots[2 * (1 - rank) + lane]
+        if cutlass.const_expr(how == "numbers"):
+            value = value.bitcast(cutlass.Int32).to(cutlass.Float32)
+        mO[rank, lane] = value

@@ -3,6 +3,8 @@
 import cutlass
 import cutlass.cute as cute
 
+from .hosts import Constexpr, one_warp
+
 
 @cute.jit
 def print_layouts(x: cute.Tensor):
@@ -36,7 +38,7 @@ def print_made(m: cutlass.Int32, n: cutlass.Int32):
 
 
 @cute.kernel
-def persistent_kernel(x: cute.Tensor, out: cute.Tensor, blocks: cutlass.Constexpr[int]):
+def persistent_kernel(x: cute.Tensor, out: cute.Tensor, blocks: Constexpr[int]):
     tidx, _, _ = cute.arch.thread_idx()
     bidx, _, _ = cute.arch.block_idx()
     rows = x.shape[0]
@@ -53,15 +55,11 @@ def persistent(x: cute.Tensor, out: cute.Tensor):
     persistent_kernel(x, out, 2).launch(grid=[2, 1, 1], block=[128, 1, 1])
 
 
+@one_warp
 @cute.kernel
-def fragment_kernel(x: cute.Tensor):
+def fragment(x: cute.Tensor):
     rX = cute.make_rmem_tensor(x[0, None].shape, x.element_type)
     rX.fill(0.0)
-
-
-@cute.jit
-def fragment(x: cute.Tensor):
-    fragment_kernel(x).launch(grid=[1, 1, 1], block=[32, 1, 1])
 
 
 @cute.jit

@@ -6,7 +6,8 @@ import cutlass
 import cutlass.cute as cute
 
 from quack_tutorial.kernels import reduce
-from validation.language_kernels import launched, one_warp
+
+from .hosts import Constexpr, launched, one_warp
 
 
 @one_warp
@@ -108,17 +109,13 @@ def unwritten_register(x: cute.Tensor, out: cute.Tensor):
     out[tidx] = cute.arch.fmax(r[0], r[1])
 
 
+@one_warp
 @cute.kernel
-def unwritten_and_written_kernel(out: cute.Tensor, other: cute.Tensor):
+def unwritten_and_written(out: cute.Tensor, other: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     r = cute.make_rmem_tensor((1,), cutlass.Float32)
     out[tidx] = r[0]
     other[tidx] = cutlass.Float32(tidx)
-
-
-@cute.jit
-def unwritten_and_written(out: cute.Tensor, other: cute.Tensor):
-    unwritten_and_written_kernel(out, other).launch(grid=[1, 1, 1], block=[32, 1, 1])
 
 
 @one_warp
@@ -142,7 +139,7 @@ def register_out_of_bounds(x: cute.Tensor, out: cute.Tensor):
 
 
 @cute.kernel
-def warp_number_of_lane_0_kernel(x: cute.Tensor, out: cute.Tensor, uniform: cutlass.Constexpr):
+def warp_number_of_lane_0_kernel(x: cute.Tensor, out: cute.Tensor, uniform: Constexpr):
     tidx, _, _ = cute.arch.thread_idx()
     if tidx % 32 == 0:
         if cutlass.const_expr(uniform):
@@ -152,7 +149,7 @@ def warp_number_of_lane_0_kernel(x: cute.Tensor, out: cute.Tensor, uniform: cutl
 
 
 @cute.jit
-def warp_number_of_lane_0(x: cute.Tensor, out: cute.Tensor, uniform: cutlass.Constexpr):
+def warp_number_of_lane_0(x: cute.Tensor, out: cute.Tensor, uniform: Constexpr):
     warp_number_of_lane_0_kernel(x, out, uniform).launch(grid=[2, 1, 1], block=[64, 1, 1])
 
 
@@ -205,7 +202,7 @@ def vector_to_boolean(x: cute.Tensor, out: cute.Tensor):
 
 
 @cute.kernel
-def takes_shared_memory_kernel(x: cute.Tensor, out: cute.Tensor, words: cutlass.Constexpr):
+def takes_shared_memory_kernel(x: cute.Tensor, out: cute.Tensor, words: Constexpr):
     tidx, _, _ = cute.arch.thread_idx()
     smem = cutlass.memory.SmemAllocator()
     flag = smem.allocate_tensor(cutlass.Int8, cute.make_layout(1), 1)
@@ -250,75 +247,51 @@ def init_twice(x: cute.Tensor, out: cute.Tensor):
     out[tidx] = x[tidx]
 
 
-class FarRows:
+@launched(64, blocks=3)
+@cute.kernel
+def far_rows(x: cute.Tensor, how: Constexpr):
     """Row b of x to b, by one of four ways to say where it is."""
-
-    def __init__(self, how):
-        self.how = how
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor):
-        self.kernel(x).launch(grid=[3, 1, 1], block=[64, 1, 1])
-
-    @cute.kernel
-    def kernel(self, x: cute.Tensor):
-        tidx, _, _ = cute.arch.thread_idx()
-        row, _, _ = cute.arch.block_idx()
-        value = cutlass.Uint8(row)
-        if cutlass.const_expr(self.how == "element"):
-            x[row, tidx] = value
-        elif cutlass.const_expr(self.how == "row"):
-            x[row, None][tidx] = value
-        elif cutlass.const_expr(self.how == "tile"):
-            tile = cute.local_tile(x, (1, 64), (row, 0))
-            tile[0, tidx] = value
-        else:
-            x[cutlass.Int64(row), tidx] = value
+    tidx, _, _ = cute.arch.thread_idx()
+    row, _, _ = cute.arch.block_idx()
+    value = cutlass.Uint8(row)
+    if cutlass.const_expr(how == "element"):
+        x[row, tidx] = value
+    elif cutlass.const_expr(how == "row"):
+        x[row, None][tidx] = value
+    elif cutlass.const_expr(how == "tile"):
+        tile = cute.local_tile(x, (1, 64), (row, 0))
+        tile[0, tidx] = value
+    else:
+        x[cutlass.Int64(row), tidx] = value
 
 
-class TwoCounts:
+@launched(64)
+@cute.kernel
+def two_counts(x: cute.Tensor, out: cute.Tensor, wanted: Constexpr):
     """One warp arrives at barrier 1 for 64 threads, the other waits there for `wanted`."""
-
-    def __init__(self, wanted):
-        self.wanted = wanted
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        self.kernel(x, out).launch(grid=[1, 1, 1], block=[64, 1, 1])
-
-    @cute.kernel
-    def kernel(self, x: cute.Tensor, out: cute.Tensor):
-        tidx, _, _ = cute.arch.thread_idx()
-        out[tidx] = x[tidx]
-        if tidx < 32:
-            cute.arch.barrier_arrive(barrier_id=1, number_of_threads=64)
-        else:
-            cute.arch.barrier(barrier_id=1, number_of_threads=self.wanted)
+    tidx, _, _ = cute.arch.thread_idx()
+    out[tidx] = x[tidx]
+    if tidx < 32:
+        cute.arch.barrier_arrive(barrier_id=1, number_of_threads=64)
+    else:
+        cute.arch.barrier(barrier_id=1, number_of_threads=wanted)
 
 
-class StoredAndRead:
+@one_warp
+@cute.kernel
+def stored_and_read(x: cute.Tensor, out: cute.Tensor, again: cute.Tensor, read: Constexpr):
     """A bulk store of 32 floats, waited for, and read again: `read` is what the wait says."""
-
-    def __init__(self, read):
-        self.read = read
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor, again: cute.Tensor):
-        self.kernel(x, out, again).launch(grid=[1, 1, 1], block=[32, 1, 1])
-
-    @cute.kernel
-    def kernel(self, x: cute.Tensor, out: cute.Tensor, again: cute.Tensor):
-        tidx, _, _ = cute.arch.thread_idx()
-        sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
-        sX[tidx] = x[tidx]
-        cute.arch.fence_view_async_shared()
-        cute.arch.sync_warp()
-        if tidx == 0:
-            atom = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkS2GOp(), cutlass.Float32)
-            cute.copy(atom, sX, out)
-            cute.arch.cp_async_bulk_commit_group()
-            cute.arch.cp_async_bulk_wait_group(0, read=self.read)
-            again[0] = out[0]
+    tidx, _, _ = cute.arch.thread_idx()
+    sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
+    sX[tidx] = x[tidx]
+    cute.arch.fence_view_async_shared()
+    cute.arch.sync_warp()
+    if tidx == 0:
+        atom = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkS2GOp(), cutlass.Float32)
+        cute.copy(atom, sX, out)
+        cute.arch.cp_async_bulk_commit_group()
+        cute.arch.cp_async_bulk_wait_group(0, read=read)
+        again[0] = out[0]
 
 
 class Handover:
@@ -350,28 +323,23 @@ class Handover:
                 cute.arch.atomic_add(flags.iterator + turn, cutlass.Int32(1))
 
 
-class FlagOfAWarp:
+@launched(64, blocks=2)
+@cute.kernel
+def flag_of_a_warp(out: cute.Tensor):
     """Warp 1 spins on a flag in shared memory that warp 0 sets."""
-
-    @cute.jit
-    def __call__(self, out: cute.Tensor):
-        self.kernel(out).launch(grid=[2, 1, 1], block=[64, 1, 1])
-
-    @cute.kernel
-    def kernel(self, out: cute.Tensor):
-        tidx, _, _ = cute.arch.thread_idx()
-        bidx, _, _ = cute.arch.block_idx()
-        flag = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Int32, cute.make_layout(1))
-        if tidx == 0:
-            flag[0] = 0
-        cute.arch.barrier()
-        if tidx == 63:
-            seen = cutlass.Int32(0)
-            while seen == 0:
-                seen = cute.arch.atomic_add(flag.iterator, cutlass.Int32(0))
-            out[bidx] = seen
-        if tidx == 0:
-            cute.arch.atomic_add(flag.iterator, cutlass.Int32(7))
+    tidx, _, _ = cute.arch.thread_idx()
+    bidx, _, _ = cute.arch.block_idx()
+    flag = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Int32, cute.make_layout(1))
+    if tidx == 0:
+        flag[0] = 0
+    cute.arch.barrier()
+    if tidx == 63:
+        seen = cutlass.Int32(0)
+        while seen == 0:
+            seen = cute.arch.atomic_add(flag.iterator, cutlass.Int32(0))
+        out[bidx] = seen
+    if tidx == 0:
+        cute.arch.atomic_add(flag.iterator, cutlass.Int32(7))
 
 
 class Overlapping:
@@ -408,35 +376,27 @@ class Overlapping:
         out[lane] = factor * y[lane]
 
 
-class Overwritten:
+@one_warp
+@cute.kernel
+def overwritten(x: cute.Tensor, out: cute.Tensor, fenced: Constexpr):
     """Threads clear shared memory, and a bulk copy writes over it."""
-
-    def __init__(self, fenced):
-        self.fenced = fenced
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        self.kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
-
-    @cute.kernel
-    def kernel(self, x: cute.Tensor, out: cute.Tensor):
-        tidx, _, _ = cute.arch.thread_idx()
-        smem = cutlass.memory.SmemAllocator()
-        sX = smem.allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
-        mbar = smem.allocate_array(cutlass.Int64, 1)
-        if tidx == 0:
-            cute.arch.mbarrier_init(mbar, 1)
-        sX[tidx] = 0.0
-        cute.arch.mbarrier_init_fence()
-        if cutlass.const_expr(self.fenced):
-            cute.arch.fence_view_async_shared()
-        cute.arch.barrier()
-        if tidx == 0:
-            cute.arch.mbarrier_arrive_and_expect_tx(mbar, 128)
-            atom = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkG2SOp(), cutlass.Float32)
-            cute.copy(atom, x, sX, mbar_ptr=mbar)
-        cute.arch.mbarrier_wait(mbar, 0)
-        out[tidx] = sX[tidx]
+    tidx, _, _ = cute.arch.thread_idx()
+    smem = cutlass.memory.SmemAllocator()
+    sX = smem.allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
+    mbar = smem.allocate_array(cutlass.Int64, 1)
+    if tidx == 0:
+        cute.arch.mbarrier_init(mbar, 1)
+    sX[tidx] = 0.0
+    cute.arch.mbarrier_init_fence()
+    if cutlass.const_expr(fenced):
+        cute.arch.fence_view_async_shared()
+    cute.arch.barrier()
+    if tidx == 0:
+        cute.arch.mbarrier_arrive_and_expect_tx(mbar, 128)
+        atom = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkG2SOp(), cutlass.Float32)
+        cute.copy(atom, x, sX, mbar_ptr=mbar)
+    cute.arch.mbarrier_wait(mbar, 0)
+    out[tidx] = sX[tidx]
 
 
 @cute.jit
@@ -444,39 +404,29 @@ def put(sX, tidx, value):
     sX[tidx] = value
 
 
-class InHelpers:
+@launched(64)
+@cute.kernel
+def in_helpers(x: cute.Tensor, out: cute.Tensor):
     """A race whose write is in a helper."""
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        self.kernel(x, out).launch(grid=[1, 1, 1], block=[64, 1, 1])
-
-    @cute.kernel
-    def kernel(self, x: cute.Tensor, out: cute.Tensor):
-        tidx, _, _ = cute.arch.thread_idx()
-        sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(64), 16)
-        put(sX, tidx, x[tidx])
-        out[tidx] = sX[63 - tidx]
+    tidx, _, _ = cute.arch.thread_idx()
+    sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(64), 16)
+    put(sX, tidx, x[tidx])
+    out[tidx] = sX[63 - tidx]
 
 
-class MaskedCopies:
+@one_warp
+@cute.kernel
+def masked_copies(x: cute.Tensor, out: cute.Tensor):
     """cp.async under a dynamic `if`, without pred."""
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        self.kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
-
-    @cute.kernel
-    def kernel(self, x: cute.Tensor, out: cute.Tensor):
-        tidx, _, _ = cute.arch.thread_idx()
-        sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout((8, 32)), 16)
-        sX[None, tidx].fill(0.0)
-        atom = cute.make_copy_atom(cute.nvgpu.cpasync.CopyG2SOp(), cutlass.Float32, num_bits_per_copy=128)
-        if tidx < 5:
-            cute.copy(atom, x[None, tidx], sX[None, tidx])
-        cute.arch.cp_async_commit_group()
-        cute.arch.cp_async_wait_group(0)
-        cute.autovec_copy(sX[None, tidx], out[None, tidx])
+    tidx, _, _ = cute.arch.thread_idx()
+    sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout((8, 32)), 16)
+    sX[None, tidx].fill(0.0)
+    atom = cute.make_copy_atom(cute.nvgpu.cpasync.CopyG2SOp(), cutlass.Float32, num_bits_per_copy=128)
+    if tidx < 5:
+        cute.copy(atom, x[None, tidx], sX[None, tidx])
+    cute.arch.cp_async_commit_group()
+    cute.arch.cp_async_wait_group(0)
+    cute.autovec_copy(sX[None, tidx], out[None, tidx])
 
 
 @one_warp
@@ -487,20 +437,15 @@ def prints_pi(x: cute.Tensor, out: cute.Tensor):
         cute.printf("{} and {}", 3.14, 3)
 
 
-class BarriersApart:
+@launched(64)
+@cute.kernel
+def barriers_apart(x: cute.Tensor, out: cute.Tensor):
     """Each warp waits at a barrier of its own, where both should meet."""
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        self.kernel(x, out).launch(grid=[1, 1, 1], block=[64, 1, 1])
-
-    @cute.kernel
-    def kernel(self, x: cute.Tensor, out: cute.Tensor):
-        tidx, _, _ = cute.arch.thread_idx()
-        sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(64), 16)
-        sX[tidx] = x[tidx]
-        cute.arch.barrier(barrier_id=1 + cute.arch.warp_idx(), number_of_threads=32)
-        out[tidx] = sX[63 - tidx]
+    tidx, _, _ = cute.arch.thread_idx()
+    sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(64), 16)
+    sX[tidx] = x[tidx]
+    cute.arch.barrier(barrier_id=1 + cute.arch.warp_idx(), number_of_threads=32)
+    out[tidx] = sX[63 - tidx]
 
 
 @cute.jit
@@ -516,34 +461,24 @@ def rotated_twice(value, sX, tidx):
     return rotated(first + 1, sX, tidx)
 
 
-class CalledTwice:
+@launched(64)
+@cute.kernel
+def called_twice(x: cute.Tensor, out: cute.Tensor):
     """A helper called twice by another: the second call's store races with the first call's load."""
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        self.kernel(x, out).launch(grid=[1, 1, 1], block=[64, 1, 1])
-
-    @cute.kernel
-    def kernel(self, x: cute.Tensor, out: cute.Tensor):
-        tidx, _, _ = cute.arch.thread_idx()
-        sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(64), 16)
-        out[tidx] = rotated_twice(x[tidx], sX, tidx)
+    tidx, _, _ = cute.arch.thread_idx()
+    sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(64), 16)
+    out[tidx] = rotated_twice(x[tidx], sX, tidx)
 
 
-class TwoBlockReduces:
+@launched(64)
+@cute.kernel
+def two_block_reduces(x: cute.Tensor, out: cute.Tensor):
     """Two of the package's block reduces in one buffer, with no barrier between them."""
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        self.kernel(x, out).launch(grid=[1, 1, 1], block=[64, 1, 1])
-
-    @cute.kernel
-    def kernel(self, x: cute.Tensor, out: cute.Tensor):
-        tidx, _, _ = cute.arch.thread_idx()
-        buffer = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout((1, 2)), 16)
-        largest = reduce.block_reduce(x[tidx], cute.arch.fmax, buffer)
-        total = reduce.block_reduce(largest + x[tidx], operator.add, buffer)
-        out[tidx] = total
+    tidx, _, _ = cute.arch.thread_idx()
+    buffer = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout((1, 2)), 16)
+    largest = reduce.block_reduce(x[tidx], cute.arch.fmax, buffer)
+    total = reduce.block_reduce(largest + x[tidx], operator.add, buffer)
+    out[tidx] = total
 
 
 @one_warp
@@ -653,44 +588,39 @@ class Chain:
         out[i] = factor * y[i]
 
 
-class AllocatedLate:
+@launched(32, blocks=2, cluster=2)
+@cute.kernel
+def allocated_late(x: cute.Tensor, out: cute.Tensor):
     """Blocks of a cluster send each other a number, to a place that block 1 allocates only once its own bulk copy has come."""
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        self.kernel(x, out).launch(grid=[2, 1, 1], block=[32, 1, 1], cluster=[2, 1, 1])
-
-    @cute.kernel
-    def kernel(self, x: cute.Tensor, out: cute.Tensor):
-        lane, rank = cute.arch.lane_idx(), cute.arch.block_idx_in_cluster()
-        smem = cutlass.memory.SmemAllocator()
-        sX = smem.allocate_tensor(cutlass.Float32, cute.make_layout(32), 128)
-        arrived, mbar = (smem.allocate_array(cutlass.Int64, 1) for _ in range(2))
+    lane, rank = cute.arch.lane_idx(), cute.arch.block_idx_in_cluster()
+    smem = cutlass.memory.SmemAllocator()
+    sX = smem.allocate_tensor(cutlass.Float32, cute.make_layout(32), 128)
+    arrived, mbar = (smem.allocate_array(cutlass.Int64, 1) for _ in range(2))
+    if lane == 0:
+        cute.arch.mbarrier_init(arrived, 1)
+        cute.arch.mbarrier_init(mbar, 1)
+        cute.arch.mbarrier_init_fence()
+        cute.arch.mbarrier_arrive_and_expect_tx(mbar, 4)
+    cute.arch.cluster_arrive()
+    cute.arch.cluster_wait()
+    if rank == 1:
         if lane == 0:
-            cute.arch.mbarrier_init(arrived, 1)
-            cute.arch.mbarrier_init(mbar, 1)
-            cute.arch.mbarrier_init_fence()
-            cute.arch.mbarrier_arrive_and_expect_tx(mbar, 4)
-        cute.arch.cluster_arrive()
-        cute.arch.cluster_wait()
-        if rank == 1:
-            if lane == 0:
-                cute.arch.mbarrier_arrive_and_expect_tx(arrived, 128)
-                atom = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkG2SOp(), cutlass.Float32)
-                cute.copy(atom, x, sX, mbar_ptr=arrived)
-            cute.arch.mbarrier_wait(arrived, 0)
-        slot = smem.allocate_tensor(cutlass.Int32, cute.make_layout(1), 16)
-        if lane == 0:
-            cute.arch.store_async_dsmem(slot.iterator, rank + 5, mbar, 1 - rank)
-        cute.arch.mbarrier_wait(mbar, 0)
-        if lane == 0:
-            out[rank] = slot[0].to(cutlass.Float32)
-        cute.arch.cluster_arrive()
-        cute.arch.cluster_wait()
+            cute.arch.mbarrier_arrive_and_expect_tx(arrived, 128)
+            atom = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkG2SOp(), cutlass.Float32)
+            cute.copy(atom, x, sX, mbar_ptr=arrived)
+        cute.arch.mbarrier_wait(arrived, 0)
+    slot = smem.allocate_tensor(cutlass.Int32, cute.make_layout(1), 16)
+    if lane == 0:
+        cute.arch.store_async_dsmem(slot.iterator, rank + 5, mbar, 1 - rank)
+    cute.arch.mbarrier_wait(mbar, 0)
+    if lane == 0:
+        out[rank] = slot[0].to(cutlass.Float32)
+    cute.arch.cluster_arrive()
+    cute.arch.cluster_wait()
 
 
 @cute.kernel
-def greedy_kernel(out: cute.Tensor, least: cutlass.Constexpr):
+def greedy_kernel(out: cute.Tensor, least: Constexpr):
     tidx, _, _ = cute.arch.thread_idx()
     if tidx < 128:
         cute.arch.setmaxregister_decrease(least)
@@ -700,5 +630,5 @@ def greedy_kernel(out: cute.Tensor, least: cutlass.Constexpr):
 
 
 @cute.jit
-def greedy(out: cute.Tensor, least: cutlass.Constexpr):
+def greedy(out: cute.Tensor, least: Constexpr):
     greedy_kernel(out, least).launch(grid=[1, 1, 1], block=[384, 1, 1])

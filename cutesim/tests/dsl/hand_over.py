@@ -4,36 +4,38 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Int32
 
+from .hosts import Constexpr, launched, one_warp
 
-class Flag:
+
+@launched(32, blocks=2)
+@cute.kernel
+def raised(
+    flag: cute.Tensor,
+    d: cute.Tensor,
+    out: cute.Tensor,
+    release: Constexpr = "gpu",
+    acquire: Constexpr = "gpu",
+    word: Constexpr = "store",
+    sync: Constexpr = True,
+):
     """Block 0 writes d and sets a flag, block 1 waits for it and reads d; each side with a scope, or a fence of gpu scope."""
-
-    def __init__(self, release="gpu", acquire="gpu", word="store", sync=True):
-        self.release, self.acquire, self.word, self.sync = release, acquire, word, sync
-
-    @cute.jit
-    def __call__(self, flag: cute.Tensor, d: cute.Tensor, out: cute.Tensor):
-        self.kernel(flag, d, out).launch(grid=[2, 1, 1], block=[32, 1, 1])
-
-    @cute.kernel
-    def kernel(self, flag: cute.Tensor, d: cute.Tensor, out: cute.Tensor):
-        lane, block = cute.arch.lane_idx(), cute.arch.block_idx()[0]
-        if block == 0:
-            d[lane] = lane
-            if cutlass.const_expr(self.sync):
-                cute.arch.sync_warp()
-            if lane == 0:
-                if cutlass.const_expr(self.word == "store"):
-                    cute.arch.store(flag.iterator, Int32(1), sem="release", scope=self.release)  # release
-                else:
-                    cute.arch.atomic_exch(flag.iterator, Int32(1), sem="release", scope=self.release)  # release
-        else:
-            if lane == 0:
-                seen = Int32(0)
-                while seen == 0:
-                    seen = cute.arch.load(flag.iterator, Int32, sem="acquire", scope=self.acquire)  # acquire
+    lane, block = cute.arch.lane_idx(), cute.arch.block_idx()[0]
+    if block == 0:
+        d[lane] = lane
+        if cutlass.const_expr(sync):
             cute.arch.sync_warp()
-            out[lane] = d[31 - lane]
+        if lane == 0:
+            if cutlass.const_expr(word == "store"):
+                cute.arch.store(flag.iterator, Int32(1), sem="release", scope=release)  # release
+            else:
+                cute.arch.atomic_exch(flag.iterator, Int32(1), sem="release", scope=release)  # release
+    else:
+        if lane == 0:
+            seen = Int32(0)
+            while seen == 0:
+                seen = cute.arch.load(flag.iterator, Int32, sem="acquire", scope=acquire)  # acquire
+        cute.arch.sync_warp()
+        out[lane] = d[31 - lane]
 
 
 class Count:
@@ -55,158 +57,122 @@ class Count:
             count[1] = s[cute.arch.thread_idx()[0] ^ 1]
 
 
-class Meeting:
+@launched(32, blocks=2)
+@cute.kernel
+def meeting(d: cute.Tensor, count: cute.Tensor, out: cute.Tensor, before: Constexpr = True, after: Constexpr = True):
     """Two blocks write, meet at a count, and read what the other wrote."""
-
-    def __init__(self, before=True, after=True):
-        self.before, self.after = before, after
-
-    @cute.jit
-    def __call__(self, d: cute.Tensor, count: cute.Tensor, out: cute.Tensor):
-        self.kernel(d, count, out).launch(grid=[2, 1, 1], block=[32, 1, 1])
-
-    @cute.kernel
-    def kernel(self, d: cute.Tensor, count: cute.Tensor, out: cute.Tensor):
-        lane, block = cute.arch.lane_idx(), cute.arch.block_idx()[0]
-        d[block, lane] = lane
-        cute.arch.sync_warp()
-        if lane == 0:
-            if cutlass.const_expr(self.before):
-                cute.arch.fence_acq_rel_gpu()
-            cute.arch.atomic_add(count.iterator, Int32(1))  # release
-            while cute.arch.atomic_or(count.iterator, Int32(0)) < 2:  # acquire
-                pass
-            if cutlass.const_expr(self.after):
-                cute.arch.fence_acq_rel_gpu()
-        cute.arch.sync_warp()
-        out[block, lane] = d[1 - block, 31 - lane]
+    lane, block = cute.arch.lane_idx(), cute.arch.block_idx()[0]
+    d[block, lane] = lane
+    cute.arch.sync_warp()
+    if lane == 0:
+        if cutlass.const_expr(before):
+            cute.arch.fence_acq_rel_gpu()
+        cute.arch.atomic_add(count.iterator, Int32(1))  # release
+        while cute.arch.atomic_or(count.iterator, Int32(0)) < 2:  # acquire
+            pass
+        if cutlass.const_expr(after):
+            cute.arch.fence_acq_rel_gpu()
+    cute.arch.sync_warp()
+    out[block, lane] = d[1 - block, 31 - lane]
 
 
-class Lock:
+@launched(32, blocks=3)
+@cute.kernel
+def locked(
+    lock: cute.Tensor, total: cute.Tensor, after: Constexpr = True, before: Constexpr = True, stored: Constexpr = False
+):
     """Each block adds 1 to a total that a lock guards; `stored`, and an ordinary store gives the lock back."""
-
-    def __init__(self, after=True, before=True, stored=False):
-        self.after, self.before, self.stored = after, before, stored
-
-    @cute.jit
-    def __call__(self, lock: cute.Tensor, total: cute.Tensor):
-        self.kernel(lock, total).launch(grid=[3, 1, 1], block=[32, 1, 1])
-
-    @cute.kernel
-    def kernel(self, lock: cute.Tensor, total: cute.Tensor):
-        if cute.arch.thread_idx()[0] == 0:
-            held = Int32(1)
-            while held != 0:
-                held = cute.arch.atomic_cas(lock.iterator, cmp=Int32(0), val=Int32(1))  # acquire
-            if cutlass.const_expr(self.after):
-                cute.arch.fence_acq_rel_gpu()
-            total[0] = total[0] + 1
-            if cutlass.const_expr(self.before):
-                cute.arch.fence_acq_rel_gpu()
-            if cutlass.const_expr(self.stored):
-                lock[0] = 0  # gives back
-            else:
-                cute.arch.atomic_exch(lock.iterator, Int32(0))  # release
-
-
-class Asked:
-    """Warp 0 writes and arrives, warp 1 asks whether it has and reads: does it look at the answer, and does it heed it?"""
-
-    def __init__(self, answer="heeded", test=False):
-        self.answer, self.test = answer, test
-
-    @cute.jit
-    def __call__(self, out: cute.Tensor):
-        self.kernel(out).launch(grid=[1, 1, 1], block=[64, 1, 1])
-
-    @cute.kernel
-    def kernel(self, out: cute.Tensor):
-        tidx, lane = cute.arch.thread_idx()[0], cute.arch.lane_idx()
-        smem = cutlass.memory.SmemAllocator()
-        words = smem.allocate_tensor(Int32, cute.make_layout(32))
-        mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
-        if tidx == 0:
-            cute.arch.mbarrier_init(mbar, 32)
-        cute.arch.barrier()
-        if tidx < 32:
-            words[lane] = lane
-            cute.arch.mbarrier_arrive(mbar)
+    if cute.arch.thread_idx()[0] == 0:
+        held = Int32(1)
+        while held != 0:
+            held = cute.arch.atomic_cas(lock.iterator, cmp=Int32(0), val=Int32(1))  # acquire
+        if cutlass.const_expr(after):
+            cute.arch.fence_acq_rel_gpu()
+        total[0] = total[0] + 1
+        if cutlass.const_expr(before):
+            cute.arch.fence_acq_rel_gpu()
+        if cutlass.const_expr(stored):
+            lock[0] = 0  # gives back
         else:
-            if cutlass.const_expr(self.test):
-                there = cute.arch.mbarrier_test_wait(mbar, 0)
-            else:
+            cute.arch.atomic_exch(lock.iterator, Int32(0))  # release
+
+
+@launched(64)
+@cute.kernel
+def asked(out: cute.Tensor, answer: Constexpr = "heeded", test: Constexpr = False):
+    """Warp 0 writes and arrives, warp 1 asks whether it has and reads: does it look at the answer, and does it heed it?"""
+    tidx, lane = cute.arch.thread_idx()[0], cute.arch.lane_idx()
+    smem = cutlass.memory.SmemAllocator()
+    words = smem.allocate_tensor(Int32, cute.make_layout(32))
+    mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
+    if tidx == 0:
+        cute.arch.mbarrier_init(mbar, 32)
+    cute.arch.barrier()
+    if tidx < 32:
+        words[lane] = lane
+        cute.arch.mbarrier_arrive(mbar)
+    else:
+        if cutlass.const_expr(test):
+            there = cute.arch.mbarrier_test_wait(mbar, 0)
+        else:
+            there = cute.arch.mbarrier_try_wait(mbar, 0)
+        if cutlass.const_expr(answer == "until"):
+            while not there:
                 there = cute.arch.mbarrier_try_wait(mbar, 0)
-            if cutlass.const_expr(self.answer == "until"):
-                while not there:
-                    there = cute.arch.mbarrier_try_wait(mbar, 0)
-            if cutlass.const_expr(self.answer == "heeded"):
-                if there:
-                    out[lane] = words[31 - lane]
-            else:
-                if cutlass.const_expr(self.answer == "noted"):
-                    if there:
-                        out[lane] = -1
-                if cutlass.const_expr(self.answer == "made good"):
-                    if not there:
-                        cute.arch.mbarrier_wait(mbar, 0)
+        if cutlass.const_expr(answer == "heeded"):
+            if there:
                 out[lane] = words[31 - lane]
+        else:
+            if cutlass.const_expr(answer == "noted"):
+                if there:
+                    out[lane] = -1
+            if cutlass.const_expr(answer == "made good"):
+                if not there:
+                    cute.arch.mbarrier_wait(mbar, 0)
+            out[lane] = words[31 - lane]
 
 
-class CountedThenRead:
+@launched(64)
+@cute.kernel
+def counted_then_read(count: cute.Tensor, out: cute.Tensor, heeds: Constexpr):
     """Two warps add to a count, and the second reads the count as an ordinary word; does it look at what its atomic gives?"""
-
-    def __init__(self, heeds):
-        self.heeds = heeds
-
-    @cute.jit
-    def __call__(self, count: cute.Tensor, out: cute.Tensor):
-        self.kernel(count, out).launch(grid=[1, 1, 1], block=[64, 1, 1])
-
-    @cute.kernel
-    def kernel(self, count: cute.Tensor, out: cute.Tensor):
-        tidx = cute.arch.thread_idx()[0]
-        if tidx % 32 == 0:
-            if cutlass.const_expr(self.heeds):
-                before = cute.arch.atomic_add(count.iterator, Int32(1))
-                if before == 1:
-                    out[0] = count[0]
-            else:
-                cute.arch.atomic_add(count.iterator, Int32(1))
-                if tidx == 32:
-                    out[0] = count[0]
+    tidx = cute.arch.thread_idx()[0]
+    if tidx % 32 == 0:
+        if cutlass.const_expr(heeds):
+            before = cute.arch.atomic_add(count.iterator, Int32(1))
+            if before == 1:
+                out[0] = count[0]
+        else:
+            cute.arch.atomic_add(count.iterator, Int32(1))
+            if tidx == 32:
+                out[0] = count[0]
 
 
-class RowEach:
+@one_warp
+@cute.kernel
+def row_each(
+    x: cute.Tensor, out: cute.Tensor, arrivals: Constexpr = 4, nbytes: Constexpr = 128, one_row: Constexpr = False
+):
     """Four lanes start a bulk copy each, of a row of x to a row of shared memory, and back to a row of out."""
-
-    def __init__(self, arrivals=4, nbytes=128, one_row=False):
-        self.arrivals, self.nbytes, self.one_row = arrivals, nbytes, one_row
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        self.kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
-
-    @cute.kernel
-    def kernel(self, x: cute.Tensor, out: cute.Tensor):
-        lane = cute.arch.lane_idx()
-        smem = cutlass.memory.SmemAllocator()
-        rows = smem.allocate_tensor(cutlass.Float32, cute.make_layout((4, 32), stride=(32, 1)), 128)
-        mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
-        if lane == 0:
-            cute.arch.mbarrier_init(mbar, self.arrivals)
-            cute.arch.mbarrier_init_fence()
-        cute.arch.sync_warp()
-        load = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkG2SOp(), cutlass.Float32)
-        store = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkS2GOp(), cutlass.Float32)
-        if lane < 4:
-            row = 0 if cutlass.const_expr(self.one_row) else lane
-            cute.arch.mbarrier_arrive_and_expect_tx(mbar, self.nbytes)
-            cute.copy(load, x[lane, None], rows[row, None], mbar_ptr=mbar)  # loads
-        cute.arch.mbarrier_wait(mbar, 0)
-        if lane < 4:
-            cute.copy(store, rows[lane, None], out[lane, None])
-            cute.arch.cp_async_bulk_commit_group()
-            cute.arch.cp_async_bulk_wait_group(0)
+    lane = cute.arch.lane_idx()
+    smem = cutlass.memory.SmemAllocator()
+    rows = smem.allocate_tensor(cutlass.Float32, cute.make_layout((4, 32), stride=(32, 1)), 128)
+    mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
+    if lane == 0:
+        cute.arch.mbarrier_init(mbar, arrivals)
+        cute.arch.mbarrier_init_fence()
+    cute.arch.sync_warp()
+    load = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkG2SOp(), cutlass.Float32)
+    store = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkS2GOp(), cutlass.Float32)
+    if lane < 4:
+        row = 0 if cutlass.const_expr(one_row) else lane
+        cute.arch.mbarrier_arrive_and_expect_tx(mbar, nbytes)
+        cute.copy(load, x[lane, None], rows[row, None], mbar_ptr=mbar)  # loads
+    cute.arch.mbarrier_wait(mbar, 0)
+    if lane < 4:
+        cute.copy(store, rows[lane, None], out[lane, None])
+        cute.arch.cp_async_bulk_commit_group()
+        cute.arch.cp_async_bulk_wait_group(0)
 
 
 class Placed:
@@ -224,61 +190,45 @@ class Placed:
         x[0] = 1
 
 
-class Peer:
+@launched(32, blocks=2, cluster=2)
+@cute.kernel
+def peer(x: cute.Tensor, out: cute.Tensor, closing: Constexpr = "cluster_arrive", waits: Constexpr = 1):
     """Each of two blocks reads the other's shared memory between cluster barriers."""
-
-    def __init__(self, closing="cluster_arrive", waits=1):
-        self.closing, self.waits = closing, waits
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        self.kernel(x, out).launch(grid=[2, 1, 1], block=[32, 1, 1], cluster=[2, 1, 1])
-
-    @cute.kernel
-    def kernel(self, x: cute.Tensor, out: cute.Tensor):
-        lane, rank = cute.arch.lane_idx(), cute.arch.block_idx_in_cluster()
-        held = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(32))
-        held[lane] = x[rank, lane]
+    lane, rank = cute.arch.lane_idx(), cute.arch.block_idx_in_cluster()
+    held = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(32))
+    held[lane] = x[rank, lane]
+    cute.arch.cluster_arrive()
+    for _ in cutlass.range_constexpr(waits):
+        cute.arch.cluster_wait()  # waits
+    theirs = cute.make_rmem_tensor(1, cutlass.Float32)
+    place = cute.arch.map_dsmem_ptr(held.iterator + lane, rank ^ 1)
+    cute.autovec_copy(cute.make_tensor(place, cute.make_layout(1)), theirs)
+    if cutlass.const_expr(closing == "cluster_arrive"):
         cute.arch.cluster_arrive()
-        for _ in cutlass.range_constexpr(self.waits):
-            cute.arch.cluster_wait()  # waits
-        theirs = cute.make_rmem_tensor(1, cutlass.Float32)
-        place = cute.arch.map_dsmem_ptr(held.iterator + lane, rank ^ 1)
-        cute.autovec_copy(cute.make_tensor(place, cute.make_layout(1)), theirs)
-        if cutlass.const_expr(self.closing == "cluster_arrive"):
-            cute.arch.cluster_arrive()
-            cute.arch.cluster_wait()
-        elif cutlass.const_expr(self.closing == "cluster_arrive_relaxed"):
-            cute.arch.cluster_arrive_relaxed()  # closes
-            cute.arch.cluster_wait()
-        out[rank, lane] = theirs[0]
+        cute.arch.cluster_wait()
+    elif cutlass.const_expr(closing == "cluster_arrive_relaxed"):
+        cute.arch.cluster_arrive_relaxed()  # closes
+        cute.arch.cluster_wait()
+    out[rank, lane] = theirs[0]
 
 
-class Counted:
+@launched(64)
+@cute.kernel
+def counted(out: cute.Tensor, enough: Constexpr):
     """32 lanes write and count themselves, and a thread of another warp reads once it has seen so many."""
-
-    def __init__(self, enough):
-        self.enough = enough
-
-    @cute.jit
-    def __call__(self, out: cute.Tensor):
-        self.kernel(out).launch(grid=[1, 1, 1], block=[64, 1, 1])
-
-    @cute.kernel
-    def kernel(self, out: cute.Tensor):
-        tidx, lane = cute.arch.thread_idx()[0], cute.arch.lane_idx()
-        smem = cutlass.memory.SmemAllocator()
-        words, count = (smem.allocate_tensor(Int32, cute.make_layout(n)) for n in (32, 1))
-        if tidx == 0:
-            count[0] = 0
-        cute.arch.barrier()
-        if tidx < 32:
-            words[lane] = lane
-            cute.arch.fence_acq_rel_cta()
-            cute.arch.atomic_add(count.iterator, Int32(1))
-        elif tidx == 32:
-            seen = Int32(0)
-            while seen < self.enough:
-                seen = cute.arch.atomic_or(count.iterator, Int32(0))
-            cute.arch.fence_acq_rel_cta()
-            out[0] = words[31]
+    tidx, lane = cute.arch.thread_idx()[0], cute.arch.lane_idx()
+    smem = cutlass.memory.SmemAllocator()
+    words, count = (smem.allocate_tensor(Int32, cute.make_layout(n)) for n in (32, 1))
+    if tidx == 0:
+        count[0] = 0
+    cute.arch.barrier()
+    if tidx < 32:
+        words[lane] = lane
+        cute.arch.fence_acq_rel_cta()
+        cute.arch.atomic_add(count.iterator, Int32(1))
+    elif tidx == 32:
+        seen = Int32(0)
+        while seen < enough:
+            seen = cute.arch.atomic_or(count.iterator, Int32(0))
+        cute.arch.fence_acq_rel_cta()
+        out[0] = words[31]

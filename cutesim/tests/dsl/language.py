@@ -3,7 +3,7 @@
 import cutlass
 import cutlass.cute as cute
 
-from validation.language_kernels import double, one_warp, twice_and_one
+from .hosts import one_warp
 
 
 def two_blocks(kernel):
@@ -15,6 +15,30 @@ def two_blocks(kernel):
 
     host.__name__ = kernel.__name__
     return host
+
+
+@one_warp
+@cute.kernel
+def floor_divide(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    out[tidx] = x[tidx] // 4
+
+
+@one_warp
+@cute.kernel
+def remainder(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    out[tidx] = x[tidx] % 4
+
+
+@cute.kernel
+def double(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    out[tidx] = x[tidx] + x[tidx]
+
+
+def twice_and_one(v):
+    return v * 2 + 1
 
 
 @one_warp

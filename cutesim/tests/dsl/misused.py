@@ -8,7 +8,8 @@ import cutlass.cute as cute
 import numpy as np
 
 from quack_tutorial.kernels.reduce import block_reduce
-from validation.language_kernels import one_warp
+
+from .hosts import one_warp
 
 
 @cute.kernel

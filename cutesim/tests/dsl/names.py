@@ -5,7 +5,7 @@ import cutlass.cute as cute
 from cutlass import utils
 from cutlass.cute import typing
 
-from validation.language_kernels import launched, one_warp
+from .hosts import Constexpr, launched, one_warp
 
 
 @one_warp
@@ -189,7 +189,7 @@ def tiled_by_layout(x: cute.Tensor, out: cute.Tensor):
 
 
 @cute.kernel
-def waits_for_the_kernel_before(x: cute.Tensor, out: cute.Tensor, wait: cutlass.Constexpr):
+def waits_for_the_kernel_before(x: cute.Tensor, out: cute.Tensor, wait: Constexpr):
     """x to out; with `wait` "all" after the wait, "half" where only half of the lanes have waited, "reads" where only those
     load and all have waited before they store, "" without."""
     tidx, _, _ = cute.arch.thread_idx()
@@ -215,7 +215,7 @@ def waits_for_the_kernel_before(x: cute.Tensor, out: cute.Tensor, wait: cutlass.
 
 
 @cute.kernel
-def one_waits_for_the_kernel_before(x: cute.Tensor, out: cute.Tensor, how: cutlass.Constexpr):
+def one_waits_for_the_kernel_before(x: cute.Tensor, out: cute.Tensor, how: Constexpr):
     """x to out by 64 threads. Thread 0 waits; the others meet it at a block barrier ("block"), in its warp ("warp"), half of them
     there ("half", and "named" where all arrive), or at a barrier that it passed before it waited ("before", and "twice" where
     it comes to the next one while they have not gone on)."""
@@ -244,12 +244,12 @@ def one_waits_for_the_kernel_before(x: cute.Tensor, out: cute.Tensor, how: cutla
 
 
 @cute.jit
-def one_launched_early(x: cute.Tensor, out: cute.Tensor, how: cutlass.Constexpr):
+def one_launched_early(x: cute.Tensor, out: cute.Tensor, how: Constexpr):
     one_waits_for_the_kernel_before(x, out, how).launch(grid=[1, 1, 1], block=[64, 1, 1], use_pdl=True)
 
 
 @cute.jit
-def launched_early(x: cute.Tensor, out: cute.Tensor, wait: cutlass.Constexpr, use_pdl: cutlass.Constexpr = True):
+def launched_early(x: cute.Tensor, out: cute.Tensor, wait: Constexpr, use_pdl: Constexpr = True):
     waits_for_the_kernel_before(x, out, wait).launch(grid=[1, 1, 1], block=[32, 1, 1], use_pdl=use_pdl)
 
 
@@ -365,24 +365,16 @@ def atomic_max_of_floats(x: cute.Tensor, out: cute.Tensor):
     cute.arch.atomic_max(out.iterator, x[0])
 
 
-class AtomicVectors:
+@one_warp
+@cute.kernel
+def atomic_vectors(x: cute.Tensor, out: cute.Tensor, width: Constexpr = 4, first: Constexpr = 0):
     """Each lane adds `width` of its block's numbers, from `first` on, to those of `out`."""
-
-    def __init__(self, width=4, first=0):
-        self.width, self.first = width, first
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        self.kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
-
-    @cute.kernel
-    def kernel(self, x: cute.Tensor, out: cute.Tensor):
-        tidx, _, _ = cute.arch.thread_idx()
-        at = tidx % 8 * self.width
-        values = cute.make_rmem_tensor(self.width, cutlass.Float32)
-        for k in cutlass.range_constexpr(self.width):
-            values[k] = x[at + k]
-        cute.arch.atomic_add(out.iterator + (at + self.first), values.load().ir_value())
+    tidx, _, _ = cute.arch.thread_idx()
+    at = tidx % 8 * width
+    values = cute.make_rmem_tensor(width, cutlass.Float32)
+    for k in cutlass.range_constexpr(width):
+        values[k] = x[at + k]
+    cute.arch.atomic_add(out.iterator + (at + first), values.load().ir_value())
 
 
 @one_warp

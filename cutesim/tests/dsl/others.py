@@ -11,7 +11,7 @@ from cutlass.base_dsl import enums, typing
 from cutlass.cutlass_dsl import dsl_user_op
 from cutlass.experimental import primitives
 
-from validation.language_kernels import launched, one_warp
+from .hosts import Constexpr, launched, one_warp
 
 T = cutlass_dsl.T
 SIDE_EFFECTS = {"has_side_effects": True, "is_align_stack": False, "asm_dialect": llvm.AsmDialect.AD_ATT}
@@ -87,8 +87,9 @@ def clock(*, loc=None, ip=None) -> Int32:
     return Int32(llvm.inline_asm(T.i32(), [], "mov.u32 $0, %clock;", "=r", **SIDE_EFFECTS))
 
 
+@launched(32, blocks=2, cluster=2)
 @cute.kernel
-def swap_kernel(x: cute.Tensor, out: cute.Tensor):
+def swap(x: cute.Tensor, out: cute.Tensor):
     """Two blocks of a cluster exchange 2 ^ x."""
     tidx, _, _ = cute.arch.thread_idx()
     bidx, _, _ = cute.arch.block_idx()
@@ -110,11 +111,6 @@ def swap_kernel(x: cute.Tensor, out: cute.Tensor):
     cute.arch.cluster_wait()
 
 
-@cute.jit
-def swap(x: cute.Tensor, out: cute.Tensor):
-    swap_kernel(x, out).launch(grid=[2, 1, 1], block=[32, 1, 1], cluster=[2, 1, 1])
-
-
 @launched(8)
 @cute.kernel
 def four(x: cute.Tensor, out: cute.Tensor):
@@ -124,14 +120,10 @@ def four(x: cute.Tensor, out: cute.Tensor):
         out[4 * tidx + i] = between(words[i].bitcast(Float32), 3.0, 17.5)
 
 
+@launched(1)
 @cute.kernel
-def clock_kernel(x: cute.Tensor):
-    x[0] = Float32(clock())
-
-
-@cute.jit
 def ask_the_clock(x: cute.Tensor):
-    clock_kernel(x).launch(grid=[1, 1, 1], block=[1, 1, 1])
+    x[0] = Float32(clock())
 
 
 def scaled(factor, x):
@@ -220,8 +212,9 @@ class Unknown:
         unknown_kernel(x).launch(grid=[1, 1, 1], block=[32, 1, 1])
 
 
+@launched(32, blocks=3)
 @cute.kernel
-def lock_kernel(lock: cute.Tensor, total: cute.Tensor, out: cute.Tensor):
+def locked(lock: cute.Tensor, total: cute.Tensor, out: cute.Tensor):
     """Each block adds 1 to a total that a lock guards, taken and given back by atomics that acquire and release."""
     tidx, _, _ = cute.arch.thread_idx()
     bidx, _, _ = cute.arch.block_idx()
@@ -239,38 +232,25 @@ def lock_kernel(lock: cute.Tensor, total: cute.Tensor, out: cute.Tensor):
         cute.arch.atomic_exch(lock.iterator, cutlass.Int32(0), sem="release", scope="gpu")
 
 
-@cute.jit
-def locked(lock: cute.Tensor, total: cute.Tensor, out: cute.Tensor):
-    lock_kernel(lock, total, out).launch(grid=[3, 1, 1], block=[32, 1, 1])
-
-
-class Transpose:
+@one_warp
+@cute.kernel
+def transpose(x: cute.Tensor, out: cute.Tensor, how: Constexpr = "elements", parameters: Constexpr = (5, 0, 5)):
     """A (32, 32) tile through shared memory, swizzled so that neither its rows nor its columns meet in a bank."""
-
-    def __init__(self, how="elements", parameters=(5, 0, 5)):
-        self.how, self.parameters = how, parameters
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        self.kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
-
-    @cute.kernel
-    def kernel(self, x: cute.Tensor, out: cute.Tensor):
-        lane = cute.arch.lane_idx()
-        plain = cute.make_layout((32, 32), stride=(32, 1))
-        layout = cute.make_composed_layout(cute.make_swizzle(*self.parameters), 0, plain)
-        sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, layout, byte_alignment=128)
-        if cutlass.const_expr(self.how == "vectors"):
-            for i in cutlass.range_constexpr(8):
-                tile = (4 * i + lane // 8, lane % 8)
-                cute.autovec_copy(cute.local_tile(x, (1, 4), tile), cute.local_tile(sX, (1, 4), tile))
-        else:
-            for i in cutlass.range_constexpr(cute.size(layout, mode=[0])):
-                row = sX[i, None]
-                row[lane] = x[i, lane]
-        cute.arch.sync_warp()
-        for i in cutlass.range_constexpr(32):
-            out[i, lane] = sX[lane, i]
+    lane = cute.arch.lane_idx()
+    plain = cute.make_layout((32, 32), stride=(32, 1))
+    layout = cute.make_composed_layout(cute.make_swizzle(*parameters), 0, plain)
+    sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, layout, byte_alignment=128)
+    if cutlass.const_expr(how == "vectors"):
+        for i in cutlass.range_constexpr(8):
+            tile = (4 * i + lane // 8, lane % 8)
+            cute.autovec_copy(cute.local_tile(x, (1, 4), tile), cute.local_tile(sX, (1, 4), tile))
+    else:
+        for i in cutlass.range_constexpr(cute.size(layout, mode=[0])):
+            row = sX[i, None]
+            row[lane] = x[i, lane]
+    cute.arch.sync_warp()
+    for i in cutlass.range_constexpr(32):
+        out[i, lane] = sX[lane, i]
 
 
 class ComposedNumbers:
@@ -290,7 +270,7 @@ class Counter:
     """A dataclass, which the DSL takes apart into its values."""
 
     count: Int32
-    step: cutlass.Constexpr[int]
+    step: Constexpr[int]
 
     def advance(self):
         self.count = self.count + self.step
@@ -366,8 +346,9 @@ def arrived(ptr: cute.Pointer, *, loc=None, ip=None) -> cutlass.Uint32:
     )
 
 
+@launched(32, blocks=2, cooperative=True)
 @cute.kernel
-def meet_kernel(count: cute.Tensor, x: cute.Tensor, out: cute.Tensor):
+def meet(count: cute.Tensor, x: cute.Tensor, out: cute.Tensor):
     """Two blocks meet at a counter in global memory, then each reads what the other wrote."""
     tidx, bidx = cute.arch.thread_idx()[0], cute.arch.block_idx()[0]
     x[bidx, tidx] = Float32(32 * bidx + tidx)
@@ -381,13 +362,9 @@ def meet_kernel(count: cute.Tensor, x: cute.Tensor, out: cute.Tensor):
     out[bidx, tidx] = x[1 - bidx, tidx]
 
 
-@cute.jit
-def meet(count: cute.Tensor, x: cute.Tensor, out: cute.Tensor):
-    meet_kernel(count, x, out).launch(grid=[2, 1, 1], block=[32, 1, 1], cooperative=True)
-
-
+@launched(32, blocks=2, cluster=2)
 @cute.kernel
-def pairs_kernel(out: cute.Tensor):
+def pairs(out: cute.Tensor):
     """64 bits to the other block of a cluster in one st.async."""
     tidx, bidx = cute.arch.thread_idx()[0], cute.arch.block_idx()[0]
     smem = cutlass.memory.SmemAllocator()
@@ -410,11 +387,6 @@ def pairs_kernel(out: cute.Tensor):
     out[bidx, tidx] = slot[0]
     cute.arch.cluster_arrive()
     cute.arch.cluster_wait()
-
-
-@cute.jit
-def pairs(out: cute.Tensor):
-    pairs_kernel(out).launch(grid=[2, 1, 1], block=[32, 1, 1], cluster=[2, 1, 1])
 
 
 @one_warp
@@ -539,8 +511,9 @@ def listed(x: cute.Tensor, out: cute.Tensor):
     out[2, tidx] = cute.math.asin(unit) + cute.math.acos(unit) * cute.math.atan(unit)
 
 
+@one_warp
 @cute.kernel
-def given_in_one_arm_kernel(out: cute.Tensor):
+def given_in_one_arm(out: cute.Tensor):
     lane = cute.arch.lane_idx()
     counter = Counter(Int32(0), 3)
     if lane < 8:
@@ -548,30 +521,20 @@ def given_in_one_arm_kernel(out: cute.Tensor):
     out[lane] = counter.extra  # here
 
 
-@cute.jit
-def given_in_one_arm(out: cute.Tensor):
-    given_in_one_arm_kernel(out).launch(grid=[1, 1, 1], block=[32, 1, 1])
-
-
-class Count:
+@launched(64)
+@cute.kernel
+def half_arrive(x: cute.Tensor):
     """Half of those that an mbarrier counts arrive at it, and all wait."""
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor):
-        self.kernel(x).launch(grid=[1, 1, 1], block=[64, 1, 1])
-
-    @cute.kernel
-    def kernel(self, x: cute.Tensor):
-        tidx, _, _ = cute.arch.thread_idx()
-        mbar = cutlass.memory.SmemAllocator().allocate_array(cutlass.Int64, 1)
-        if tidx == 0:
-            cute.arch.mbarrier_init(mbar, 64)
-            cute.arch.mbarrier_init_fence()
-        cute.arch.barrier()
-        if tidx < 32:
-            cute.arch.mbarrier_arrive(mbar)
-        cute.arch.mbarrier_wait(mbar, 0)
-        x[tidx] = 1.0
+    tidx, _, _ = cute.arch.thread_idx()
+    mbar = cutlass.memory.SmemAllocator().allocate_array(cutlass.Int64, 1)
+    if tidx == 0:
+        cute.arch.mbarrier_init(mbar, 64)
+        cute.arch.mbarrier_init_fence()
+    cute.arch.barrier()
+    if tidx < 32:
+        cute.arch.mbarrier_arrive(mbar)
+    cute.arch.mbarrier_wait(mbar, 0)
+    x[tidx] = 1.0
 
 
 class Flag:
@@ -612,39 +575,31 @@ class Flag:
             out[tidx] = x[tidx]
 
 
-class ReadsThePeer:
+@launched(32, blocks=2, cluster=2)
+@cute.kernel
+def reads_the_peer(x: cute.Tensor, out: cute.Tensor, early: Constexpr):
     """A block reads what was sent to its peer, which waits for it: before or after the cluster barrier."""
-
-    def __init__(self, early):
-        self.early = early
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        self.kernel(x, out).launch(grid=[2, 1, 1], block=[32, 1, 1], cluster=[2, 1, 1])
-
-    @cute.kernel
-    def kernel(self, x: cute.Tensor, out: cute.Tensor):
-        tidx, _, _ = cute.arch.thread_idx()
-        rank = cute.arch.block_idx_in_cluster()
-        smem = cutlass.memory.SmemAllocator()
-        box = smem.allocate_tensor(Float32, cute.make_layout(32), 16)
-        mbar = smem.allocate_array(cutlass.Int64, 1)
-        if tidx == 0:
-            cute.arch.mbarrier_init(mbar, 1)
-            cute.arch.mbarrier_init_fence()
-            cute.arch.mbarrier_arrive_and_expect_tx(mbar, 128)
-        cute.arch.cluster_arrive()
-        cute.arch.cluster_wait()
-        cute.arch.store_async_dsmem(box.iterator + tidx, x[tidx], mbar, 1 - rank)
-        if cutlass.const_expr(self.early):
-            cute.arch.mbarrier_wait(mbar, 0)
-        cute.arch.cluster_arrive()
-        cute.arch.cluster_wait()
-        theirs = cute.make_tensor(cute.arch.map_dsmem_ptr(box.iterator + tidx, 1 - rank), cute.make_layout(1))
-        mine = cute.make_rmem_tensor((1,), Float32)
-        cute.autovec_copy(theirs, mine)
-        out[tidx] = mine[0]
-        if cutlass.const_expr(not self.early):
-            cute.arch.mbarrier_wait(mbar, 0)  # too late
-        cute.arch.cluster_arrive()
-        cute.arch.cluster_wait()
+    tidx, _, _ = cute.arch.thread_idx()
+    rank = cute.arch.block_idx_in_cluster()
+    smem = cutlass.memory.SmemAllocator()
+    box = smem.allocate_tensor(Float32, cute.make_layout(32), 16)
+    mbar = smem.allocate_array(cutlass.Int64, 1)
+    if tidx == 0:
+        cute.arch.mbarrier_init(mbar, 1)
+        cute.arch.mbarrier_init_fence()
+        cute.arch.mbarrier_arrive_and_expect_tx(mbar, 128)
+    cute.arch.cluster_arrive()
+    cute.arch.cluster_wait()
+    cute.arch.store_async_dsmem(box.iterator + tidx, x[tidx], mbar, 1 - rank)
+    if cutlass.const_expr(early):
+        cute.arch.mbarrier_wait(mbar, 0)
+    cute.arch.cluster_arrive()
+    cute.arch.cluster_wait()
+    theirs = cute.make_tensor(cute.arch.map_dsmem_ptr(box.iterator + tidx, 1 - rank), cute.make_layout(1))
+    mine = cute.make_rmem_tensor((1,), Float32)
+    cute.autovec_copy(theirs, mine)
+    out[tidx] = mine[0]
+    if cutlass.const_expr(not early):
+        cute.arch.mbarrier_wait(mbar, 0)  # too late
+    cute.arch.cluster_arrive()
+    cute.arch.cluster_wait()

@@ -10,7 +10,7 @@ from cutlass._mlir.dialects import llvm, nvvm
 from cutlass.base_dsl import typing
 from cutlass.cutlass_dsl import T
 
-from validation.language_kernels import one_warp
+from .hosts import Constexpr, one_warp
 
 LAYOUTS = (
     ((2, 4), (4, 1)),
@@ -34,7 +34,7 @@ def cluster_size(number: Int32 | int | None) -> int:
 
 
 @cute.kernel
-def importing_kernel(out: cute.Tensor, factor: cutlass.Constexpr):
+def importing_kernel(out: cute.Tensor, factor: Constexpr):
     from functools import partial
 
     double = partial(lambda a, b: a * b, 2)
@@ -130,7 +130,7 @@ def two_views(x: cute.Tensor, out: cute.Tensor):
 
 
 @cute.kernel
-def multicast_kernel(atom: cute.CopyAtom, x: cute.Tensor, out: cute.Tensor, releases: cutlass.Constexpr):
+def multicast_kernel(atom: cute.CopyAtom, x: cute.Tensor, out: cute.Tensor, releases: Constexpr):
     tidx, _, _ = cute.arch.thread_idx()
     rank = cute.arch.make_warp_uniform(cute.arch.block_idx_in_cluster())
     smem = cutlass.utils.SmemAllocator()
@@ -173,7 +173,7 @@ def multicast_kernel(atom: cute.CopyAtom, x: cute.Tensor, out: cute.Tensor, rele
 
 
 @cute.jit
-def multicast(x: cute.Tensor, out: cute.Tensor, releases: cutlass.Constexpr):
+def multicast(x: cute.Tensor, out: cute.Tensor, releases: Constexpr):
     op = cute.nvgpu.cpasync.CopyBulkTensorTileG2SMulticastOp()
     atom, source = cute.nvgpu.cpasync.make_tiled_tma_atom(op, x, cute.make_layout((16, 1)), (16, 1))
     multicast_kernel(atom, source, out, releases).launch(grid=[2, 1, 1], block=[32, 1, 1], cluster=[2, 1, 1])
@@ -207,21 +207,18 @@ def states(out: cute.Tensor, stepping: Int32):
     states_kernel(out, stepping).launch(grid=[1, 1, 1], block=[64, 1, 1])
 
 
+@one_warp
 @cute.kernel
-def unswizzled_kernel(out: cute.Tensor):
+def unswizzled(out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     rows = cutlass.utils.SmemAllocator().allocate_tensor(BFloat16, swizzled((16, 32), (0, 1)), 128)
     plain = cute.make_tensor(rows.iterator, cute.make_layout((16, 32)))
     plain[0, tidx] = out[tidx]
 
 
-@cute.jit
-def unswizzled(out: cute.Tensor):
-    unswizzled_kernel(out).launch(grid=[1, 1, 1], block=[32, 1, 1])
-
-
+@one_warp
 @cute.kernel
-def swizzled_rows_kernel(out: cute.Tensor):
+def swizzled_rows(out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Int32, cute.make_layout((16, 2)), 64)
     swizzled = cute.make_composed_layout(cute.make_swizzle(2, 0, 2), 0, cute.make_layout(16))
@@ -229,11 +226,6 @@ def swizzled_rows_kernel(out: cute.Tensor):
     mine[tidx % 16] = tidx
     cute.arch.sync_warp()
     out[tidx] = s[tidx % 16, tidx // 16]
-
-
-@cute.jit
-def swizzled_rows(out: cute.Tensor):
-    swizzled_rows_kernel(out).launch(grid=[1, 1, 1], block=[32, 1, 1])
 
 
 @cute.kernel
@@ -268,18 +260,10 @@ def cast_pointers(x: cute.Tensor, out: cute.Tensor):
     cast_pointers_kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
 
 
-class Instruction:
+@one_warp
+@cute.kernel
+def one_instruction(x: cute.Tensor, out: cute.Tensor, text: Constexpr):
     """One instruction on a thread's two words of x."""
-
-    def __init__(self, text: str):
-        self.text = text
-
-    @cute.kernel
-    def kernel(self, x: cute.Tensor, out: cute.Tensor):
-        tidx, _, _ = cute.arch.thread_idx()
-        words = [x[0, tidx].ir_value(), x[1, tidx].ir_value()]
-        out[tidx] = Int32(llvm.inline_asm(T.i32(), words, self.text, "=r,r,r", has_side_effects=False))
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        self.kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+    tidx, _, _ = cute.arch.thread_idx()
+    words = [x[0, tidx].ir_value(), x[1, tidx].ir_value()]
+    out[tidx] = Int32(llvm.inline_asm(T.i32(), words, text, "=r,r,r", has_side_effects=False))

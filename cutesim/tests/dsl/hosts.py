@@ -1,0 +1,46 @@
+"""Host functions round kernels: the small copy of what a test launches again and again."""
+
+import functools
+import inspect
+import linecache
+
+import cutlass.cute as cute
+from cutlass import Constexpr
+
+HOST = """\
+@cute.jit
+def host({parameters}):
+    kernel({names}, *rest).launch(**options)
+"""
+
+
+def launched(threads, blocks=1, cluster=None, **options):
+    """Decorates a kernel of tensors with a host function that runs it, and whose parameters have the same names.
+
+    Of a kernel that takes Constexprs behind them it makes a function that takes their values and gives the host function.
+    """
+    options |= dict(grid=[blocks, 1, 1], block=[threads, 1, 1]) | ({"cluster": [cluster, 1, 1]} if cluster else {})
+
+    def decorate(kernel):
+        parameters = inspect.signature(inspect.unwrap(kernel)).parameters.values()
+        chosen = inspect.Signature([one for one in parameters if one.annotation is Constexpr])
+        names = [one.name for one in parameters if one.annotation is not Constexpr and one.default is one.empty]
+        text = HOST.format(parameters=", ".join(f"{name}: cute.Tensor" for name in names), names=", ".join(names))
+        file = f"<host of {kernel.__module__}.{kernel.__name__}>"
+        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+
+        @functools.wraps(inspect.unwrap(kernel))
+        def configured(*args, **named):
+            bound = chosen.bind(*args, **named)
+            bound.apply_defaults()
+            scope = globals() | {"kernel": kernel, "rest": bound.args, "options": options}
+            exec(compile(text, file, "exec"), scope)
+            scope["host"].__name__ = kernel.__name__
+            return scope["host"]
+
+        return configured if chosen.parameters else configured()
+
+    return decorate
+
+
+one_warp = launched(32)
