@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 from dsl import arrays as k
+from real_compiler import compiler
 
 from cutesim import NotSimulated
 from cutesim.simulation import simulate
@@ -164,10 +165,7 @@ def test_other_uses_of_arrays_are_refused_by_their_names(change):
 
 
 def test_the_compiler_takes_them():
-    torch = pytest.importorskip("torch")
-    pytest.importorskip("cutlass", reason="the CuTe DSL is not installed")
-    from quack_tutorial.compiler import ptx
-
+    ptx, torch = compiler()
     x, whole = torch.zeros(128), torch.zeros(128, dtype=torch.int32)
     text = ptx(k.arrays, x, torch.zeros((12, 32)))
     assert "ld.global.v4.b32" in text and "st.global.v4.b32" in text and "cvt.rzi.s32.f32" in text

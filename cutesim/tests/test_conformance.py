@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from dsl import acceptance, bounds
 from dsl import language as k
+from real_compiler import compiler, refused
 
 pytest.importorskip("cutlass", reason="the CuTe DSL is not installed; it exists for Linux alone")
 
@@ -26,11 +27,7 @@ ONLY_WHEN_RUN = (
 
 
 def compiled(host, dtype=np.float32):
-    torch = pytest.importorskip("torch", reason="compiling takes torch tensors")
-    from quack_tutorial.compiler import ptx
-
-    tensors = [torch.from_numpy(np.zeros(128, dtype)) for _ in range(2)]
-    return ptx(host, *tensors)
+    return compiler()[0](host, *np.zeros((2, 128), dtype))
 
 
 @pytest.mark.parametrize("name", ACCEPTED + ONLY_WHEN_RUN)
@@ -45,9 +42,8 @@ def test_the_compiler_takes_integers(kernel):
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_the_compiler_refuses_it(name):
-    with pytest.raises(Exception) as raised:  # the DSL has several error classes, none of them documented
+    with refused():
         compiled(getattr(k, name))
-    assert not isinstance(raised.value, (AssertionError, ImportError))
 
 
 def test_classes_and_closures_compile():
@@ -62,9 +58,8 @@ def test_the_compiler_takes_what_the_simulator_runs(name):
 
 @pytest.mark.parametrize("name", [*acceptance.REFUSED, "list_through_helper"])
 def test_the_compiler_refuses_what_the_simulator_does(name):
-    with pytest.raises(Exception) as raised:
+    with refused():
         compiled(getattr(acceptance, name))
-    assert not isinstance(raised.value, (AssertionError, ImportError))
 
 
 @pytest.mark.parametrize("number", acceptance.STORED)
@@ -81,9 +76,7 @@ def test_the_compiler_stores_the_same_numbers(number):
 
 
 def test_other_arguments_compile():
-    torch = pytest.importorskip("torch", reason="compiling takes torch tensors")
-    from quack_tutorial.compiler import ptx
-
+    ptx, torch = compiler()
     x, out = torch.zeros(64), torch.zeros(512)
     assert ".entry" in ptx(acceptance.cluster16, x, out, 5)
     assert ".entry" in ptx(acceptance.optional, x, x, None)
@@ -96,8 +89,6 @@ def test_other_arguments_compile():
     "name", "element element_of_slice in_a_loop tiled tiled_from_an_offset asynchronous atomically".split()
 )
 def test_overrun_rows_compile(name, guarded):
-    torch = pytest.importorskip("torch", reason="compiling takes torch tensors")
-    from quack_tutorial.compiler import ptx
-
+    ptx, torch = compiler()
     x = torch.zeros(4, 60)
     assert ".entry" in ptx(getattr(bounds, name), x, x.clone(), guarded)

@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 from dsl import eight_bits as k
+from real_compiler import compiler
 
 from cutesim import Array
 from cutesim.language.loading import answer_folder
@@ -175,10 +176,7 @@ def test_what_the_compiler_refuses_is_refused(host):
 
 @pytest.mark.parametrize("host", STATEMENTS, indirect=True)
 def test_the_compiler_says_so(host, request):
-    torch = pytest.importorskip("torch")
-    pytest.importorskip("cutlass", reason="the CuTe DSL is not installed")
-    from quack_tutorial.compiler import ptx
-
+    ptx, torch = compiler()
     x = torch.zeros(256, dtype=torch.uint8)
     if request.node.callspec.params["host"] in k.TAKEN:
         assert ".visible .entry" in ptx(host, x, x)
@@ -189,12 +187,9 @@ def test_the_compiler_says_so(host, request):
 
 
 def test_the_compiler_takes_the_kernels():
-    torch = pytest.importorskip("torch")
-    pytest.importorskip("cutlass", reason="the CuTe DSL is not installed")
     import cutlass
 
-    from quack_tutorial.compiler import ptx
-
+    ptx, torch = compiler()
     x, one = torch.zeros(2048), torch.zeros(2048, dtype=torch.uint8)
     assert "cvt.rn.satfinite.e4m3x2.f32" in ptx(k.Rounded(cutlass.Float8E4M3FN), x, one, one)
     text = ptx(k.Rounded(cutlass.Float8E5M2), x.half(), one, one)

@@ -10,7 +10,6 @@ from test_language import outputs
 
 from cutesim import SimulationError
 from cutesim.simulation import simulate
-from quack_tutorial import figures
 
 LANES = np.arange(32, dtype=np.float32)
 
@@ -327,16 +326,6 @@ def test_a_race_between_two_calls_of_a_helper_says_which_call_each_access_belong
     ]
     assert f"read at {read.where} (in rotated, called at {first.where} from {whole.where})" in str(finding)
     assert f"wrote at {write.where} (in rotated, called at {second.where} from {whole.where})" in str(finding)
-    assert figures.race(run.trace, finding).title == f"A race: {read.where} against {write.where}"
-
-
-def test_a_race_in_the_package_s_helper_is_drawn_and_begins_at_the_reader_s_line():
-    run = simulate(k.two_block_reduces, np.ones(64, np.float32), np.zeros(64, np.float32))
-    (finding,) = run.findings
-    inside = [line for line in finding.lines if line.function == "block_reduce"]
-    assert [line.text.partition(" =")[0] for line in finding.lines[:2]] == ["largest", "total"] and len(inside) == 2
-    title = figures.race(run.trace, finding).title
-    assert title == "A race: " + " against ".join(line.where for line in inside)
 
 
 def test_align_rounds_the_address_up_and_a_tensor_behind_it_says_so():

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 from dsl import inline_ptx as k
+from real_compiler import compiler
 
 from cutesim import Array, NotSimulated, SimulationError
 from cutesim.analysis import bytes_moved, races, sectors_per_request
@@ -284,10 +285,7 @@ def test_policies(priority, fraction):
 
 
 def compiled(kernel, dtype):
-    pytest.importorskip("cutlass", reason="the CuTe DSL is not installed; it exists for Linux alone")
-    torch = pytest.importorskip("torch", reason="compiling takes torch tensors")
-    from quack_tutorial.compiler import ptx
-
+    ptx, torch = compiler()
     return ptx(kernel, *(torch.zeros(2, 1024, dtype=getattr(torch, dtype)) for _ in range(2)))
 
 

@@ -89,21 +89,6 @@ def test_arguments_of_the_host_function_are_counted_by_its_own_name():
         simulate(misused.never_launched, X)
 
 
-@pytest.mark.parametrize(
-    ("kernel", "message"),
-    [
-        ("part_of_a_block", "Divergent shuffle: warp_idx() takes its value from lane 0"),
-        ("wrong_buffer", "the coordinate (?,?) does not fit the shape 1: give one number per mode"),
-    ],
-)
-def test_what_goes_wrong_inside_the_package_is_said_at_the_line_that_called_it(kernel, message):
-    (finding,) = simulate(getattr(misused, kernel), X, X.copy()).findings
-    reader, inside = finding.lines
-    assert "block_reduce(x[tidx], operator.add, buffer)" in reader.text and inside.function == "block_reduce"
-    assert finding.message.startswith(f"{reader.where}: {message}")
-    assert finding.message.endswith(f"(in block_reduce, {inside.where})")
-
-
 def test_unwritten_registers_name_their_fragment_and_its_read():
     (finding,) = simulate(misused.two_fragments, X, X.copy()).findings
     (read,) = finding.lines

@@ -19,6 +19,7 @@ from cutesim.values.numeric import Float32
 answer_package("tests.simulator.dsl")
 
 from dsl import others as k
+from real_compiler import compiler
 
 
 def test_blocks_exchange_through_mapa_and_st_async_in_inline_assembly():
@@ -167,10 +168,7 @@ def test_composed_layouts_are_the_compiler_s(capsys):
 
 
 def test_the_compiler_stores_swizzled_vectors_whole():
-    pytest.importorskip("cutlass", reason="the CuTe DSL is not installed")
-    torch = pytest.importorskip("torch")
-    from quack_tutorial.compiler import ptx
-
+    ptx, torch = compiler()
     tensors = [torch.zeros(32, 32) for _ in range(2)]
     wide = ptx(k.transpose("vectors", (3, 2, 3)), *tensors)
     narrow = ptx(k.transpose("vectors", (5, 0, 5)), *tensors)
@@ -315,10 +313,7 @@ def test_a_wait_in_the_peer_after_the_cluster_barrier():
 
 @pytest.mark.parametrize("kind", ["async", "cp.async", "bulk"])
 def test_the_compiler_takes_the_pipelines(kind):
-    pytest.importorskip("cutlass", reason="the CuTe DSL is not installed")
-    torch = pytest.importorskip("torch")
-    from quack_tutorial.compiler import ptx
-
+    ptx, torch = compiler()
     assert ".entry" in ptx(k.by_hand, torch.zeros(32), torch.zeros(32))
     for handles in (False, True):
         text = ptx(k.Stages(kind, handles), torch.zeros(4, 32).T, torch.zeros(4, 32).T)

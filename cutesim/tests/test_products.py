@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from dsl import products as k
+from real_compiler import compiler
 
 from cutesim import Array
 from cutesim.dialect import names
@@ -130,10 +131,7 @@ def test_the_same_functions_have_other_names():
 
 
 def printed(capfd, host, *arguments):
-    torch = pytest.importorskip("torch")
-    pytest.importorskip("cutlass", reason="the CuTe DSL is not installed")
-    from quack_tutorial.compiler import ptx
-
+    ptx, torch = compiler()
     capfd.readouterr()
     assert ".entry" in ptx(host, *(torch.from_numpy(x) for x in arguments))
     said = capfd.readouterr().out
@@ -155,10 +153,7 @@ def test_the_compiler_lays_shared_memory_out_the_same(capfd):
 
 
 def test_the_compiler_takes_the_kernels():
-    torch = pytest.importorskip("torch")
-    pytest.importorskip("cutlass", reason="the CuTe DSL is not installed")
-    from quack_tutorial.compiler import ptx
-
+    ptx, torch = compiler()
     half = torch.zeros(32, 32, dtype=torch.float16)
     assert "mma.sync.aligned.m16n8k16" in ptx(k.Product("f16"), half, half, torch.zeros(32, 32))
     text = ptx(k.matrices, half, half, half)

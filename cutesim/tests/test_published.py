@@ -1,4 +1,4 @@
-"""What the kernels of published packages were found to use, in small; and the verdicts of the suite that runs them."""
+"""What the kernels of published packages were found to use, in small."""
 
 import subprocess
 import sys

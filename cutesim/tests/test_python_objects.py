@@ -10,6 +10,7 @@ import re
 import numpy as np
 import pytest
 from dsl import python_objects as k
+from real_compiler import compiled
 
 from cutesim import NotSimulated
 from cutesim.dialect.functions import decorator
@@ -24,14 +25,6 @@ STORED = {
 each = pytest.mark.parametrize("kernel", STORED, ids=lambda kernel: kernel.__name__)
 
 
-def compiled(kernel, out):
-    torch = pytest.importorskip("torch", reason="compiling takes torch tensors")
-    pytest.importorskip("cutlass", reason="the DSL's compiler")
-    from quack_tutorial.compiler import ptx
-
-    return ptx(k.host, kernel, torch.from_numpy(out))
-
-
 @each
 @pytest.mark.parametrize("check", [True, False])
 def test_objects_are_as_the_compiler_sees_them(kernel, check):
@@ -42,7 +35,7 @@ def test_objects_are_as_the_compiler_sees_them(kernel, check):
 
 @each
 def test_the_compiler_stores_these(kernel):
-    text = compiled(kernel, np.zeros(len(STORED[kernel]), np.int32))
+    text = compiled(k.host, kernel, np.zeros(len(STORED[kernel]), np.int32))
     found = {}
     for at, numbers in re.findall(r"st\.global\S*\s+\[%rd\d+(?:\+(\d+))?\], (.*);", text):
         for i, number in enumerate(re.findall(r"-?\d+", numbers)):
@@ -68,7 +61,7 @@ def test_functools_wraps_round_the_simulators_own_decorator():
 
 
 def test_the_compiler_takes_decorators():
-    assert ".entry" in compiled(k.decorators, np.zeros((7, 32), np.int32))
+    assert ".entry" in compiled(k.host, k.decorators, np.zeros((7, 32), np.int32))
 
 
 def test_a_counter_that_moves_on_is_no_unwritten_memory():

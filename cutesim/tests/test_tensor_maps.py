@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from dsl import tensor_maps as k
+from real_compiler import compiler
 
 from cutesim import NotSimulated
 from cutesim.dialect import names
@@ -84,10 +85,7 @@ def test_masks():
 
 @pytest.mark.parametrize("name", PARTS)
 def test_the_compiler_prints_the_same_layouts(name, capfd):
-    torch = pytest.importorskip("torch")
-    pytest.importorskip("cutlass", reason="the CuTe DSL is not installed")
-    from quack_tutorial.compiler import ptx
-
+    ptx, torch = compiler()
     k_major, tile, shape, turned = PARTS[name]
     host = k.ShowParts(name, k_major, tile)
     x = torch.zeros(shape, dtype=torch.bfloat16)
@@ -100,10 +98,7 @@ def test_the_compiler_prints_the_same_layouts(name, capfd):
 
 
 def test_the_compiler_takes_the_kernels():
-    torch = pytest.importorskip("torch")
-    pytest.importorskip("cutlass", reason="the CuTe DSL is not installed")
-    from quack_tutorial.compiler import ptx
-
+    ptx, torch = compiler()
     x = torch.zeros(32, 64)
     for kind in (k.PLAIN, k.SWIZZLED):
         text = ptx(k.Doubled(kind), x, torch.zeros(32, 64))

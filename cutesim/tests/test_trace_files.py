@@ -1,24 +1,21 @@
-"""Saved traces: what is written is read back, analyses and figures work on it, and other files are refused in a sentence."""
+"""Saved traces: what is written is read back, analyses work on it, and other files are refused in a sentence."""
 
 import json
-import re
 import zipfile
 from dataclasses import fields
 
 import numpy as np
 import pytest
 from dsl import language
+from dsl.cluster import Exchange
 
 from cutesim import analysis
 from cutesim.simulation import simulate
 from cutesim.trace import FORMAT_VERSION, Trace
-from quack_tutorial import figures
-from validation.mutation.kernels import ClusterSum
 
 
 def of_a_cluster():
-    x = np.random.default_rng(0).standard_normal((2, 1024)).astype(np.float32)
-    return simulate(ClusterSum(4), x, np.zeros((2, 4), np.float32), values=True).trace
+    return simulate(Exchange(), np.arange(1, 5, dtype=np.float32), np.zeros((4, 2), np.float32), values=True).trace
 
 
 def of_two_launches():
@@ -52,7 +49,7 @@ def test_every_table_is_read_back(make, tmp_path):
 
 
 def test_the_cases_cover_clusters_launches_and_prints():
-    assert of_a_cluster().launches[0].cluster == (1, 4, 1)
+    assert of_a_cluster().launches[0].cluster == (4, 1, 1)
     assert len(of_two_launches().launches) == 2
     assert len(with_printed_lines().printed) == 2
 
@@ -73,14 +70,6 @@ def test_analyses_of_a_trace_read_back_are_the_same(make, tmp_path):
     ):
         assert str(function(again)) == str(function(trace)), function.__name__
     assert analysis.dsmem_matrix(of_a_cluster()).any()
-
-
-def test_figures_draw_a_trace_read_back(tmp_path):
-    trace = of_a_cluster()
-    again = saved(trace, tmp_path)
-    for draw in (figures.lanes, figures.butterfly, figures.coalescing):
-        pages = [re.sub(r"qt-[0-9a-f]+-\d+", "id", draw(t)._repr_html_()) for t in (trace, again)]
-        assert pages[0] == pages[1], draw.__name__
 
 
 # ---- other files ----------------------------------------------------------------------------------------------------

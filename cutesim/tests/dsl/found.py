@@ -5,8 +5,6 @@ import operator
 import cutlass
 import cutlass.cute as cute
 
-from quack_tutorial.kernels import reduce
-
 from .hosts import Constexpr, launched, one_warp
 
 
@@ -468,17 +466,6 @@ def called_twice(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(64), 16)
     out[tidx] = rotated_twice(x[tidx], sX, tidx)
-
-
-@launched(64)
-@cute.kernel
-def two_block_reduces(x: cute.Tensor, out: cute.Tensor):
-    """Two of the package's block reduces in one buffer, with no barrier between them."""
-    tidx, _, _ = cute.arch.thread_idx()
-    buffer = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout((1, 2)), 16)
-    largest = reduce.block_reduce(x[tidx], cute.arch.fmax, buffer)
-    total = reduce.block_reduce(largest + x[tidx], operator.add, buffer)
-    out[tidx] = total
 
 
 @one_warp

@@ -33,7 +33,7 @@ def launched(threads, blocks=1, cluster=None, **options):
         def configured(*args, **named):
             bound = chosen.bind(*args, **named)
             bound.apply_defaults()
-            scope = globals() | {"kernel": kernel, "rest": bound.args, "options": options}
+            scope = {"__name__": __name__, "cute": cute, "kernel": kernel, "rest": bound.args, "options": options}
             exec(compile(text, file, "exec"), scope)
             scope["host"].__name__ = kernel.__name__
             return scope["host"]

@@ -1,13 +1,10 @@
 """Kernels that CuTe DSL would not take, each for one reason, and calls that launch nothing."""
 
 import math
-import operator
 
 import cutlass
 import cutlass.cute as cute
 import numpy as np
-
-from quack_tutorial.kernels.reduce import block_reduce
 
 from .hosts import one_warp
 
@@ -115,23 +112,6 @@ def unknown_argument(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     cute.arch.barrier(1)
     out[tidx] = x[tidx]
-
-
-@one_warp
-@cute.kernel
-def part_of_a_block(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    buffer = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout((1, 1)))
-    if tidx < 8:
-        out[tidx] = block_reduce(x[tidx], operator.add, buffer)
-
-
-@one_warp
-@cute.kernel
-def wrong_buffer(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    buffer = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(1))
-    out[tidx] = block_reduce(x[tidx], operator.add, buffer)
 
 
 @one_warp
