@@ -72,10 +72,8 @@ def test_the_fence_that_is_there_stays_where_it_serves_the_other_side(kernel, si
 
 def test_a_lock_that_an_ordinary_store_gives_back_is_told_so():
     for finding in simulate(k.locked(stored=True), ints(1), ints(1)).findings:
-        assert finding.kind == "race" and finding.message.endswith(
-            f"The atomic at {place(k.locked, 'acquire')} takes what the store at {place(k.locked, 'gives back')} gives back, and an "
-            'ordinary store hands nothing over: is cute.arch.atomic_exch(..., sem="release") meant?'
-        ), finding
+        assert finding.kind == "race" and "an ordinary store hands nothing over" in finding.message, finding
+        assert all(place(k.locked, where) in finding.message for where in ("acquire", "gives back"))
 
 
 @pytest.mark.parametrize("test", [False, True])

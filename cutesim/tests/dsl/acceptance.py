@@ -22,309 +22,7 @@ import cutlass
 import cutlass.cute as cute
 
 from .hosts import Constexpr, launched, one_warp
-
-# ---- types ----------------------------------------------------------------------------------------------------------
-
-
-@one_warp
-@cute.kernel
-def where_mixed(x: cute.Tensor, out: cute.Tensor):
-    v = cute.make_tensor(x.iterator, cute.make_layout(4)).load()
-    w = cute.where(v > 0.0, v.to(cutlass.BFloat16), v)
-    out[0] = w[0].to(cutlass.Float32)
-
-
-@one_warp
-@cute.kernel
-def where_with_int(x: cute.Tensor, out: cute.Tensor):
-    v = cute.make_tensor(x.iterator, cute.make_layout(4)).load()
-    w = cute.where(v > 0.0, v, 0)
-    out[0] = w[0]
-
-
-@one_warp
-@cute.kernel
-def where_with_float(x: cute.Tensor, out: cute.Tensor):
-    v = cute.make_tensor(x.iterator, cute.make_layout(4)).load()
-    w = cute.where(v > 0.0, v, 0.0)
-    out[0] = w[0]
-
-
-@one_warp
-@cute.kernel
-def where_bf16_with_float(x: cute.Tensor, out: cute.Tensor):
-    v = cute.make_tensor(x.iterator, cute.make_layout(4)).load().to(cutlass.BFloat16)
-    w = cute.where(v > v, v, 0.0)
-    out[0] = w[0].to(cutlass.Float32)
-
-
-@one_warp
-@cute.kernel
-def where_of_two_numbers(x: cute.Tensor, out: cute.Tensor):
-    v = cute.make_tensor(x.iterator, cute.make_layout(4)).load()
-    w = cute.where(v > 0.0, 1.0, 0.0)
-    out[0] = w[0]
-
-
-@one_warp
-@cute.kernel
-def where_of_one_condition(x: cute.Tensor, out: cute.Tensor):
-    w = cute.where(x[0] > 0.0, x[0], x[1])
-    out[0] = w
-
-
-@one_warp
-@cute.kernel
-def exp_of_int(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    out[tidx] = cute.math.exp(tidx)
-
-
-@one_warp
-@cute.kernel
-def exp_of_ints(x: cute.Tensor, out: cute.Tensor):
-    v = cute.make_tensor(x.iterator, cute.make_layout(4)).load().to(cutlass.Int32)
-    out[0] = cute.math.exp(v)[0]
-
-
-@one_warp
-@cute.kernel
-def sqrt_of_int(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    out[tidx] = cute.math.sqrt(tidx)
-
-
-@one_warp
-@cute.kernel
-def floor_of_int(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    out[tidx] = cute.math.floor(tidx)
-
-
-@one_warp
-@cute.kernel
-def exp_of_bf16(x: cute.Tensor, out: cute.Tensor):
-    out[0] = cute.math.exp(x[0].to(cutlass.BFloat16)).to(cutlass.Float32)
-
-
-# ---- register vectors ------------------------------------------------------------------------------------------------
-
-
-@one_warp
-@cute.kernel
-def vector_at_lane(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    v = cute.make_tensor(x.iterator, cute.make_layout(4)).load()
-    out[tidx] = v[tidx % 4]
-
-
-@one_warp
-@cute.kernel
-def vector_in_range(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    v = cute.make_tensor(x.iterator, cute.make_layout((4, 2))).load()
-    s = cutlass.Float32(0.0)
-    for i in range(4):
-        s += v[i, 0]
-    out[tidx] = s
-
-
-@one_warp
-@cute.kernel
-def vector_slice(x: cute.Tensor, out: cute.Tensor):
-    v = cute.make_tensor(x.iterator, cute.make_layout((4, 2))).load()
-    w = v[None, 1]
-    out[0] = w[2] + w.reduce(cute.ReductionOp.ADD, 0.0, 0)
-
-
-@one_warp
-@cute.kernel
-def vector_sliced_at_lane(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    v = cute.make_tensor(x.iterator, cute.make_layout((4, 2))).load()
-    w = v[None, tidx % 2]
-    out[0] = w[2]
-
-
-@one_warp
-@cute.kernel
-def vector_row(x: cute.Tensor, out: cute.Tensor):
-    v = cute.make_tensor(x.iterator, cute.make_layout((4, 2), stride=(2, 1))).load()
-    w = v[1, None]
-    out[0] = w[0]
-    out[1] = w[1]
-
-
-@one_warp
-@cute.kernel
-def vector_nested_slice(x: cute.Tensor, out: cute.Tensor):
-    v = cute.make_tensor(x.iterator, cute.make_layout(((4, 2), 2))).load()
-    w = v[(None, 1), 1]
-    u = v[None, 0]
-    out[0] = w[0] + u[0]
-
-
-@one_warp
-@cute.kernel
-def vector_past_the_end(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    v = cute.make_tensor(x.iterator, cute.make_layout(4)).load()
-    out[tidx] = v[tidx % 5]
-
-
-@one_warp
-@cute.kernel
-def vector_of_bare_extent(x: cute.Tensor, out: cute.Tensor):
-    v = cute.make_tensor(x.iterator, cute.make_layout((4,))).load()
-    u = cute.make_tensor(x.iterator, cute.make_layout(4)).load()
-    w = v + u
-    out[0] = w[1]
-
-
-# ---- any and all -----------------------------------------------------------------------------------------------------
-
-
-@one_warp
-@cute.kernel
-def any_and_all(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    if any([tidx < 3, tidx > 8]):
-        out[tidx] = x[tidx]
-    if all([tidx < 3, tidx > 8]):
-        out[tidx] = x[tidx]
-
-
-@one_warp
-@cute.kernel
-def any_with_constants(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    if any([False, tidx > 3]):
-        out[tidx] = x[tidx]
-    if all([True, tidx > 3]):
-        out[tidx] = x[tidx]
-
-
-@one_warp
-@cute.kernel
-def any_of_generator(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    if any(tidx > k for k in range(3)):
-        out[tidx] = x[tidx]
-
-
-@one_warp
-@cute.kernel
-def any_of_vector(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    v = cute.make_tensor(x.iterator, cute.make_layout(4)).load()
-    if cute.any_(v > 0.0):
-        out[tidx] = x[tidx]
-    if cute.all_(v > 0.0):
-        out[tidx] = x[tidx]
-
-
-@one_warp
-@cute.kernel
-def all_as_value(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    ok = all([tidx < 3, x[0] > 0.0])
-    out[tidx] = ok.to(cutlass.Float32)
-
-
-# ---- tensors rebound where lanes part ----------------------------------------------------------------------------------
-
-
-@one_warp
-@cute.kernel
-def rebind_registers(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    a = cute.make_rmem_tensor(4, cutlass.Float32)
-    b = cute.make_rmem_tensor(4, cutlass.Float32)
-    a.fill(1.0)
-    b.fill(2.0)
-    r = a
-    if tidx < 16:
-        r = b
-    out[tidx] = r[0]
-
-
-@one_warp
-@cute.kernel
-def rebind_view(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    t = cute.domain_offset((0,), x)
-    if tidx < 16:
-        t = cute.domain_offset((4,), x)
-    out[tidx] = t[tidx % 8]
-
-
-@one_warp
-@cute.kernel
-def rebind_space(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
-    t = x
-    if tidx < 16:
-        t = s
-    out[tidx] = t[tidx]
-
-
-@one_warp
-@cute.kernel
-def rebind_layout(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    t = cute.make_tensor(x.iterator, cute.make_layout(8))
-    if tidx < 16:
-        t = cute.make_tensor(x.iterator, cute.make_layout(8, stride=2))
-    out[tidx] = t[3]
-
-
-@one_warp
-@cute.kernel
-def rebind_type(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    t = cute.make_rmem_tensor(4, cutlass.Float32)
-    if tidx < 16:
-        t = cute.make_rmem_tensor(4, cutlass.Int32)
-    out[tidx] = cutlass.Float32(t[3])
-
-
-@one_warp
-@cute.kernel
-def rebind_pointer(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    p = x.iterator
-    if tidx < 16:
-        p = x.iterator + 4
-    out[tidx] = cute.make_tensor(p, cute.make_layout(4))[1]
-
-
-@one_warp
-@cute.kernel
-def rebind_alignment(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    t = x
-    for i in range(4):
-        t = cute.domain_offset((1,), t)
-    out[tidx] = t[1]
-
-
-@one_warp
-@cute.kernel
-def swap_in_while(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    a = cute.make_rmem_tensor(4, cutlass.Float32)
-    b = cute.make_rmem_tensor(4, cutlass.Float32)
-    a.fill(1.0)
-    b.fill(2.0)
-    i = tidx
-    while i < 33:
-        t = a
-        a = b
-        b = t
-        a[0] = a[0] + 1.0
-        i += 8
-    out[tidx] = a[0] + b[0] * 10.0
+from .written import write
 
 
 @cute.jit
@@ -335,236 +33,14 @@ def pick(a, b, c):
     return r
 
 
-@one_warp
-@cute.kernel
-def rebind_in_helper(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    a = cute.make_rmem_tensor(4, cutlass.Float32)
-    b = cute.make_rmem_tensor(4, cutlass.Float32)
-    a.fill(1.0)
-    b.fill(2.0)
-    r = pick(a, b, tidx < 16)
-    r[1] = 7.0
-    out[tidx] = a.load().reduce(cute.ReductionOp.ADD, 0.0, 0) * 100.0 + b.load().reduce(cute.ReductionOp.ADD, 0.0, 0)
-
-
-@one_warp
-@cute.kernel
-def rebind_argument(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    t = (x, out)
-    s = t[0]
-    if tidx < 16:
-        s = t[1]
-    s[tidx] = 1.0
-
-
-# ---- lists, dicts and objects changed where lanes part -------------------------------------------------------------------
-
-
-@one_warp
-@cute.kernel
-def list_set(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    held = [x[tidx], x[0]]
-    if tidx < 16:
-        held[0] = held[0] + 1.0
-    out[tidx] = held[0] + held[1]
-
-
-@one_warp
-@cute.kernel
-def list_append(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    held = [x[tidx]]
-    if tidx < 16:
-        held.append(x[0])
-    out[tidx] = held[0]
-
-
-@one_warp
-@cute.kernel
-def dict_set(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    held = {"a": x[tidx]}
-    if tidx < 16:
-        held["a"] = held["a"] + 1.0
-    out[tidx] = held["a"]
-
-
 class Box:
     def __init__(self, v):
         self.v = v
 
 
-@one_warp
-@cute.kernel
-def object_set(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    b = Box(x[tidx])
-    if tidx < 16:
-        b.v = b.v + 1.0
-    out[tidx] = b.v
-
-
-@one_warp
-@cute.kernel
-def object_loop(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    b = Box(x[tidx])
-    for i in range(4):
-        b.v = b.v + 1.0
-    out[tidx] = b.v
-
-
-@one_warp
-@cute.kernel
-def list_rebind(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    held = [x[tidx], x[0]]
-    if tidx < 16:
-        held = [held[1], held[0]]
-    out[tidx] = held[0]
-
-
-@one_warp
-@cute.kernel
-def list_alias(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    held = [x[tidx], x[0]]
-    other = held
-    if tidx < 16:
-        held[0] = held[0] + 1.0
-    out[tidx] = other[0]
-
-
-@one_warp
-@cute.kernel
-def list_type_change(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    held = [0, 1]
-    if tidx < 16:
-        held[0] = x[tidx]
-    out[tidx] = cutlass.Float32(held[0])
-
-
-@one_warp
-@cute.kernel
-def list_append_loop(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    held = []
-    for i in range(4):
-        held.append(x[tidx])
-    out[tidx] = held[0]
-
-
-@one_warp
-@cute.kernel
-def list_made_inside(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    if tidx < 16:
-        held = []
-        held.append(x[tidx])
-        out[tidx] = held[0]
-
-
-@one_warp
-@cute.kernel
-def list_in_static_loop(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    held = [0.0, 0.0]
-    if tidx < 16:
-        for k in cutlass.range_constexpr(2):
-            held[k] = x[k]
-    out[tidx] = held[0] + held[1]
-
-
 @cute.jit
 def change(held, x):
     held[0] = x[0]
-
-
-@one_warp
-@cute.kernel
-def list_through_helper(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    held = [x[tidx]]
-    if tidx < 16:
-        change(held, x)
-    out[tidx] = held[0]
-
-
-@one_warp
-@cute.kernel
-def object_inside(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    if tidx < 16:
-        b = Box(x[tidx])
-        b.v = b.v + 1.0
-        out[tidx] = b.v
-
-
-@one_warp
-@cute.kernel
-def list_static_after(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    held = [0.0, 2]
-    if tidx < 16:
-        held[0] = x[0]
-    for k in cutlass.range_constexpr(held[1]):
-        out[tidx] = held[0]
-
-
-@one_warp
-@cute.kernel
-def list_nested(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    grid = [[0.0, 1.0], [2.0, 3.0]]
-    if tidx < 16:
-        grid[0][1] = x[tidx]
-    out[tidx] = grid[0][1]
-
-
-@one_warp
-@cute.kernel
-def while_list(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    held = [0.0, 1.0]
-    i = tidx
-    while i < 64:
-        held[0] = held[0] + held[1]
-        held[1] = held[1] * 2.0
-        i += 16
-    out[tidx] = held[0]
-
-
-# ---- another block's shared memory ---------------------------------------------------------------------------------------
-
-
-@launched(32, blocks=2, cluster=2)
-@cute.kernel
-def dsmem_load(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
-    s[tidx] = x[tidx]
-    cute.arch.cluster_arrive()
-    cute.arch.cluster_wait()
-    r = cute.make_tensor(cute.arch.map_dsmem_ptr(s.iterator, cutlass.Int32(1)), cute.make_layout(32))
-    out[tidx] = r[tidx]
-
-
-@launched(32, blocks=2, cluster=2)
-@cute.kernel
-def dsmem_store(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
-    cute.arch.cluster_arrive()
-    cute.arch.cluster_wait()
-    r = cute.make_tensor(cute.arch.map_dsmem_ptr(s.iterator, cutlass.Int32(1)), cute.make_layout(32))
-    r[tidx] = x[tidx]
-    cute.arch.cluster_arrive()
-    cute.arch.cluster_wait()
-    out[tidx] = s[tidx]
 
 
 # ---- what the package's kernels do ------------------------------------------------------------------------------------------
@@ -582,58 +58,6 @@ def optional_kernel(x: cute.Tensor, out: cute.Tensor, w: Optional[cute.Tensor]):
 @cute.jit
 def optional(x: cute.Tensor, out: cute.Tensor, w: Optional[cute.Tensor] = None):  # noqa: UP045
     optional_kernel(x, out, w).launch(grid=[1, 1, 1], block=[32, 1, 1])
-
-
-@one_warp
-@cute.kernel
-def fragment_views(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    r = cute.make_rmem_tensor(8, cutlass.Float32)
-    r.fill(0.0)
-    a = cute.make_tensor(r.iterator, cute.make_layout(4))
-    b = cute.make_tensor(r.iterator + 4, cute.make_layout((2, 2)))
-    c = cute.make_tensor(r.iterator + 1, cute.make_layout(3, stride=2))
-    a.fill(1.0)
-    b.store(cute.make_tensor(x.iterator, cute.make_layout((2, 2))).load())
-    c[0] = 9.0
-    s = r.load()
-    t = cutlass.Float32(0.0)
-    for k in cutlass.range_constexpr(8):
-        t = t * 2.0 + s[k]
-    out[tidx] = t + c.load().reduce(cute.ReductionOp.ADD, 0.0, 0)
-
-
-@one_warp
-@cute.kernel
-def fragment_view_dynamic(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    r = cute.make_rmem_tensor(8, cutlass.Float32)
-    r.fill(0.0)
-    b = cute.make_tensor(r.iterator + tidx % 4, cute.make_layout(2))
-    b[0] = x[tidx]
-    b[1] = 3.0
-    out[tidx] = r[1] + r[2]
-
-
-@one_warp
-@cute.kernel
-def stride_zero(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    w = cute.make_tensor(x.iterator, cute.make_layout((4, 8), stride=(0, 1)))
-    v = w[1, None].load()
-    out[tidx] = v[3] + w[tidx % 4, 7]
-
-
-@one_warp
-@cute.kernel
-def unroll_range(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    s = cutlass.Float32(0.0)
-    for i in cutlass.range(0, 8, unroll=4):
-        s += x[i]
-    for i in cutlass.range(4, unroll_full=True):
-        s += x[i]
-    out[tidx] = s
 
 
 @cute.kernel
@@ -680,14 +104,6 @@ def cluster16(x: cute.Tensor, out: cute.Tensor, iters: cutlass.Int32):
     cluster16_kernel(x, out, iters).launch(grid=[16, 1, 1], block=[32, 1, 1], cluster=[16, 1, 1])
 
 
-@one_warp
-@cute.kernel
-def int64_index(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    label = x[tidx]
-    out[tidx] = x[label % 7]
-
-
 @cute.kernel
 def grid_stride_kernel(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
@@ -709,218 +125,6 @@ def grid_stride(x: cute.Tensor, out: cute.Tensor):
 def grid_stride_two_blocks_per_sm(x: cute.Tensor, out: cute.Tensor):
     """The compiler asks the driver about min_blocks_per_mp, so only a GPU machine can compile it."""
     grid_stride_kernel(x, out).launch(grid=[2, 1, 1], block=[32, 1, 1], min_blocks_per_mp=2)
-
-
-# ---- plain ifs and loops: without const_expr the DSL stages them, even where Python knows the answer -------------------
-
-
-@one_warp
-@cute.kernel
-def plain_if_new_name(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    a = 3
-    if a > 2:
-        y = x[tidx]
-    out[tidx] = y
-
-
-@one_warp
-@cute.kernel
-def constant_if_new_name(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    a = 3
-    if cutlass.const_expr(a > 5):
-        y = x[0]
-    elif cutlass.const_expr(a > 2):
-        y = x[tidx]
-    else:
-        y = x[1]
-    out[tidx] = y
-
-
-@one_warp
-@cute.kernel
-def const_expr_not_at_the_top(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    if not cutlass.const_expr(False):
-        y = x[tidx]
-    out[tidx] = y
-
-
-@one_warp
-@cute.kernel
-def plain_if_makes_dynamic(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    a, b = 3, 1
-    if a > 5:
-        b = 2
-    for _ in cutlass.range_constexpr(b):
-        out[tidx] = x[tidx]
-
-
-@one_warp
-@cute.kernel
-def plain_if_changes_type(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    a, y = 3, 0
-    if a > 2:
-        y = x[tidx]
-    out[tidx] = y
-
-
-@one_warp
-@cute.kernel
-def plain_if_changes_value(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    a, y = 3, x[tidx]
-    if a > 2:
-        y = y * 2.0
-    out[tidx] = y
-
-
-# ---- numbers that the source gives ----------------------------------------------------------------------------------
-
-
-@one_warp
-@cute.kernel
-def literals_are_known(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    y = cutlass.Float32(0.0)
-    for i in cutlass.range_constexpr(cutlass.Int32(2) + 1):
-        y += [1.0, 10.0, 100.0][cutlass.Int32(i)]
-    if cutlass.const_expr(cutlass.min(cutlass.Int32(4), 9) * 2 > 7):
-        y += int(cutlass.Int32(1) << 3) * 1000.0
-    out[tidx] = y
-
-
-@one_warp
-@cute.kernel
-def literals_are_python_s(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    out[tidx] = cutlass.Float32(cutlass.Int32(-7) % 3) + cutlass.Float32(cutlass.Int32(2**31 - 1) + 1)
-    if tidx > 7:
-        out[tidx] = cutlass.Float32(cutlass.BFloat16(0.1) + cutlass.BFloat16(0.2))
-    if tidx > 15:
-        out[tidx] = cutlass.Float16(0.1) * x[tidx]
-
-
-@one_warp
-@cute.kernel
-def literal_after_if(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    a = cutlass.Int32(1)
-    if tidx < 99:
-        a = cutlass.Int32(2)
-    out[tidx] = cutlass.const_expr(a) * 1.0
-
-
-@one_warp
-@cute.kernel
-def literal_as_if(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    if cutlass.Int32(3) > 2:
-        y = x[tidx]
-    out[tidx] = y
-
-
-@one_warp
-@cute.kernel
-def plain_if_returns(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    a = 3
-    if a > 2:
-        return
-    out[tidx] = x[tidx]
-
-
-@one_warp
-@cute.kernel
-def untaken_if_returns(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    if tidx >= 32:
-        return
-    out[tidx] = x[tidx]
-
-
-@one_warp
-@cute.kernel
-def untaken_loop_returns(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    if tidx >= 32:
-        for i in cutlass.range_constexpr(2):
-            out[tidx] = x[tidx] + i
-            return
-    out[tidx] = x[tidx]
-
-
-@one_warp
-@cute.kernel
-def untaken_if_breaks(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    for i in cutlass.range_constexpr(4):
-        if tidx >= 32:
-            if tidx >= 64:
-                break
-        out[tidx] = x[tidx] + i
-
-
-@one_warp
-@cute.kernel
-def untaken_if_allocates(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    smem = cutlass.memory.SmemAllocator()
-    if tidx >= 32:
-        buffer = smem.allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
-        buffer[tidx] = x[tidx]
-    out[tidx] = x[tidx]
-
-
-@one_warp
-@cute.kernel
-def constant_if_returns(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    out[tidx] = x[tidx]
-    if cutlass.const_expr(True):
-        return
-    out[tidx] = x[0]
-
-
-@one_warp
-@cute.kernel
-def plain_if_breaks(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    for i in cutlass.range_constexpr(4):
-        if i == 2:
-            break
-        out[tidx] = x[tidx] + i
-
-
-@one_warp
-@cute.kernel
-def constant_if_breaks(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    for i in cutlass.range_constexpr(4):
-        if cutlass.const_expr(i == 2):
-            break
-        out[tidx] = x[tidx] + i
-
-
-@one_warp
-@cute.kernel
-def plain_while_makes_dynamic(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    n = 3
-    while n > 0:
-        n -= 1
-    for _ in cutlass.range_constexpr(n + 1):
-        out[tidx] = x[tidx]
-
-
-@one_warp
-@cute.kernel
-def reduce_without_init(x: cute.Tensor, out: cute.Tensor):
-    v = cute.make_tensor(x.iterator, cute.make_layout((4, 2))).load()
-    out[0] = v.reduce(cute.ReductionOp.MAX)
 
 
 # ---- what a tensor takes ------------------------------------------------------------------------------------------------
@@ -970,28 +174,6 @@ def storing(number: str, dtype: str):
         out[tidx] = x[tidx]
 
     return store
-
-
-# ---- the two lists ------------------------------------------------------------------------------------------------------
-
-
-@one_warp
-@cute.kernel
-def counter_after_loop(x: cute.Tensor, out: cute.Tensor):
-    for i in range(4):
-        out[i] = x[i]
-    out[0] = x[i]
-
-
-@one_warp
-@cute.kernel
-def counter_bound_before(x: cute.Tensor, out: cute.Tensor):
-    i, total = 7, 0.0
-    for i in range(4):
-        total += x[i]
-    for k in cutlass.range_constexpr(6):
-        total += 1.0
-    out[cute.arch.thread_idx()[0]] = total + x[i] + k
 
 
 def dsmem_ordered(loads):
@@ -1156,3 +338,425 @@ REFUSED = {
     "kernel_of_this": "kernel gets an object (KernelOfThis) as this, and the DSL refuses that",
     "host_of_this": "HostOfThis.__call__ is a method that the host calls, and calls its object this",
 }
+
+
+write(
+    globals(),
+    """
+# types
+where_mixed:
+    w = cute.where(v > 0.0, v.to(cutlass.BFloat16), v)
+    out[0] = w[0].to(cutlass.Float32)
+where_with_int:
+    w = cute.where(v > 0.0, v, 0)
+    out[0] = w[0]
+where_with_float:
+    w = cute.where(v > 0.0, v, 0.0)
+    out[0] = w[0]
+where_bf16_with_float:
+    v = cute.make_tensor(x.iterator, cute.make_layout(4)).load().to(cutlass.BFloat16)
+    w = cute.where(v > v, v, 0.0)
+    out[0] = w[0].to(cutlass.Float32)
+where_of_two_numbers:
+    w = cute.where(v > 0.0, 1.0, 0.0)
+    out[0] = w[0]
+where_of_one_condition:
+    w = cute.where(x[0] > 0.0, x[0], x[1])
+    out[0] = w
+exp_of_int:
+    out[tidx] = cute.math.exp(tidx)
+exp_of_ints:
+    v = cute.make_tensor(x.iterator, cute.make_layout(4)).load().to(cutlass.Int32)
+    out[0] = cute.math.exp(v)[0]
+sqrt_of_int:
+    out[tidx] = cute.math.sqrt(tidx)
+floor_of_int:
+    out[tidx] = cute.math.floor(tidx)
+exp_of_bf16:
+    out[0] = cute.math.exp(x[0].to(cutlass.BFloat16)).to(cutlass.Float32)
+# register vectors
+vector_at_lane:
+    out[tidx] = v[tidx % 4]
+vector_in_range:
+    v = cute.make_tensor(x.iterator, cute.make_layout((4, 2))).load()
+    s = cutlass.Float32(0.0)
+    for i in range(4):
+        s += v[i, 0]
+    out[tidx] = s
+vector_slice:
+    v = cute.make_tensor(x.iterator, cute.make_layout((4, 2))).load()
+    w = v[None, 1]
+    out[0] = w[2] + w.reduce(cute.ReductionOp.ADD, 0.0, 0)
+vector_sliced_at_lane:
+    v = cute.make_tensor(x.iterator, cute.make_layout((4, 2))).load()
+    w = v[None, tidx % 2]
+    out[0] = w[2]
+vector_row:
+    v = cute.make_tensor(x.iterator, cute.make_layout((4, 2), stride=(2, 1))).load()
+    w = v[1, None]
+    out[0] = w[0]
+    out[1] = w[1]
+vector_nested_slice:
+    v = cute.make_tensor(x.iterator, cute.make_layout(((4, 2), 2))).load()
+    w = v[(None, 1), 1]
+    u = v[None, 0]
+    out[0] = w[0] + u[0]
+vector_past_the_end:
+    out[tidx] = v[tidx % 5]
+vector_of_bare_extent:
+    v = cute.make_tensor(x.iterator, cute.make_layout((4,))).load()
+    u = cute.make_tensor(x.iterator, cute.make_layout(4)).load()
+    w = v + u
+    out[0] = w[1]
+# any and all
+any_and_all:
+    if any([tidx < 3, tidx > 8]):
+        out[tidx] = x[tidx]
+    if all([tidx < 3, tidx > 8]):
+        out[tidx] = x[tidx]
+any_with_constants:
+    if any([False, tidx > 3]):
+        out[tidx] = x[tidx]
+    if all([True, tidx > 3]):
+        out[tidx] = x[tidx]
+any_of_generator:
+    if any(tidx > k for k in range(3)):
+        out[tidx] = x[tidx]
+any_of_vector:
+    if cute.any_(v > 0.0):
+        out[tidx] = x[tidx]
+    if cute.all_(v > 0.0):
+        out[tidx] = x[tidx]
+all_as_value:
+    ok = all([tidx < 3, x[0] > 0.0])
+    out[tidx] = ok.to(cutlass.Float32)
+# tensors rebound where lanes part
+rebind_registers:
+    a = cute.make_rmem_tensor(4, cutlass.Float32)
+    b = cute.make_rmem_tensor(4, cutlass.Float32)
+    a.fill(1.0)
+    b.fill(2.0)
+    r = a
+    if tidx < 16:
+        r = b
+    out[tidx] = r[0]
+rebind_view:
+    t = cute.domain_offset((0,), x)
+    if tidx < 16:
+        t = cute.domain_offset((4,), x)
+    out[tidx] = t[tidx % 8]
+rebind_space:
+    s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
+    t = x
+    if tidx < 16:
+        t = s
+    out[tidx] = t[tidx]
+rebind_layout:
+    t = cute.make_tensor(x.iterator, cute.make_layout(8))
+    if tidx < 16:
+        t = cute.make_tensor(x.iterator, cute.make_layout(8, stride=2))
+    out[tidx] = t[3]
+rebind_type:
+    t = cute.make_rmem_tensor(4, cutlass.Float32)
+    if tidx < 16:
+        t = cute.make_rmem_tensor(4, cutlass.Int32)
+    out[tidx] = cutlass.Float32(t[3])
+rebind_pointer:
+    p = x.iterator
+    if tidx < 16:
+        p = x.iterator + 4
+    out[tidx] = cute.make_tensor(p, cute.make_layout(4))[1]
+rebind_alignment:
+    t = x
+    for i in range(4):
+        t = cute.domain_offset((1,), t)
+    out[tidx] = t[1]
+swap_in_while:
+    a = cute.make_rmem_tensor(4, cutlass.Float32)
+    b = cute.make_rmem_tensor(4, cutlass.Float32)
+    a.fill(1.0)
+    b.fill(2.0)
+    i = tidx
+    while i < 33:
+        t = a
+        a = b
+        b = t
+        a[0] = a[0] + 1.0
+        i += 8
+    out[tidx] = a[0] + b[0] * 10.0
+rebind_in_helper:
+    a = cute.make_rmem_tensor(4, cutlass.Float32)
+    b = cute.make_rmem_tensor(4, cutlass.Float32)
+    a.fill(1.0)
+    b.fill(2.0)
+    r = pick(a, b, tidx < 16)
+    r[1] = 7.0
+    out[tidx] = a.load().reduce(cute.ReductionOp.ADD, 0.0, 0) * 100.0 + b.load().reduce(cute.ReductionOp.ADD, 0.0, 0)
+rebind_argument:
+    t = (x, out)
+    s = t[0]
+    if tidx < 16:
+        s = t[1]
+    s[tidx] = 1.0
+# lists, dicts and objects changed where lanes part
+list_set:
+    held = [x[tidx], x[0]]
+    if tidx < 16:
+        held[0] = held[0] + 1.0
+    out[tidx] = held[0] + held[1]
+list_append:
+    held = [x[tidx]]
+    if tidx < 16:
+        held.append(x[0])
+    out[tidx] = held[0]
+dict_set:
+    held = {"a": x[tidx]}
+    if tidx < 16:
+        held["a"] = held["a"] + 1.0
+    out[tidx] = held["a"]
+object_set:
+    b = Box(x[tidx])
+    if tidx < 16:
+        b.v = b.v + 1.0
+    out[tidx] = b.v
+object_loop:
+    b = Box(x[tidx])
+    for i in range(4):
+        b.v = b.v + 1.0
+    out[tidx] = b.v
+list_rebind:
+    held = [x[tidx], x[0]]
+    if tidx < 16:
+        held = [held[1], held[0]]
+    out[tidx] = held[0]
+list_alias:
+    held = [x[tidx], x[0]]
+    other = held
+    if tidx < 16:
+        held[0] = held[0] + 1.0
+    out[tidx] = other[0]
+list_type_change:
+    held = [0, 1]
+    if tidx < 16:
+        held[0] = x[tidx]
+    out[tidx] = cutlass.Float32(held[0])
+list_append_loop:
+    held = []
+    for i in range(4):
+        held.append(x[tidx])
+    out[tidx] = held[0]
+list_made_inside:
+    if tidx < 16:
+        held = []
+        held.append(x[tidx])
+        out[tidx] = held[0]
+list_in_static_loop:
+    held = [0.0, 0.0]
+    if tidx < 16:
+        for k in cutlass.range_constexpr(2):
+            held[k] = x[k]
+    out[tidx] = held[0] + held[1]
+list_through_helper:
+    held = [x[tidx]]
+    if tidx < 16:
+        change(held, x)
+    out[tidx] = held[0]
+object_inside:
+    if tidx < 16:
+        b = Box(x[tidx])
+        b.v = b.v + 1.0
+        out[tidx] = b.v
+list_static_after:
+    held = [0.0, 2]
+    if tidx < 16:
+        held[0] = x[0]
+    for k in cutlass.range_constexpr(held[1]):
+        out[tidx] = held[0]
+list_nested:
+    grid = [[0.0, 1.0], [2.0, 3.0]]
+    if tidx < 16:
+        grid[0][1] = x[tidx]
+    out[tidx] = grid[0][1]
+while_list:
+    held = [0.0, 1.0]
+    i = tidx
+    while i < 64:
+        held[0] = held[0] + held[1]
+        held[1] = held[1] * 2.0
+        i += 16
+    out[tidx] = held[0]
+# another block's shared memory
+dsmem_load @launched(32, blocks=2, cluster=2):
+    s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
+    s[tidx] = x[tidx]
+    cute.arch.cluster_arrive()
+    cute.arch.cluster_wait()
+    r = cute.make_tensor(cute.arch.map_dsmem_ptr(s.iterator, cutlass.Int32(1)), cute.make_layout(32))
+    out[tidx] = r[tidx]
+dsmem_store @launched(32, blocks=2, cluster=2):
+    s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
+    cute.arch.cluster_arrive()
+    cute.arch.cluster_wait()
+    r = cute.make_tensor(cute.arch.map_dsmem_ptr(s.iterator, cutlass.Int32(1)), cute.make_layout(32))
+    r[tidx] = x[tidx]
+    cute.arch.cluster_arrive()
+    cute.arch.cluster_wait()
+    out[tidx] = s[tidx]
+fragment_views:
+    r = cute.make_rmem_tensor(8, cutlass.Float32)
+    r.fill(0.0)
+    a = cute.make_tensor(r.iterator, cute.make_layout(4))
+    b = cute.make_tensor(r.iterator + 4, cute.make_layout((2, 2)))
+    c = cute.make_tensor(r.iterator + 1, cute.make_layout(3, stride=2))
+    a.fill(1.0)
+    b.store(cute.make_tensor(x.iterator, cute.make_layout((2, 2))).load())
+    c[0] = 9.0
+    s = r.load()
+    t = cutlass.Float32(0.0)
+    for k in cutlass.range_constexpr(8):
+        t = t * 2.0 + s[k]
+    out[tidx] = t + c.load().reduce(cute.ReductionOp.ADD, 0.0, 0)
+fragment_view_dynamic:
+    r = cute.make_rmem_tensor(8, cutlass.Float32)
+    r.fill(0.0)
+    b = cute.make_tensor(r.iterator + tidx % 4, cute.make_layout(2))
+    b[0] = x[tidx]
+    b[1] = 3.0
+    out[tidx] = r[1] + r[2]
+stride_zero:
+    w = cute.make_tensor(x.iterator, cute.make_layout((4, 8), stride=(0, 1)))
+    v = w[1, None].load()
+    out[tidx] = v[3] + w[tidx % 4, 7]
+unroll_range:
+    s = cutlass.Float32(0.0)
+    for i in cutlass.range(0, 8, unroll=4):
+        s += x[i]
+    for i in cutlass.range(4, unroll_full=True):
+        s += x[i]
+    out[tidx] = s
+int64_index:
+    label = x[tidx]
+    out[tidx] = x[label % 7]
+# plain ifs and loops: without const_expr the DSL stages them, even where Python knows the answer
+plain_if_new_name:
+    a = 3
+    if a > 2:
+        y = x[tidx]
+    out[tidx] = y
+constant_if_new_name:
+    a = 3
+    if cutlass.const_expr(a > 5):
+        y = x[0]
+    elif cutlass.const_expr(a > 2):
+        y = x[tidx]
+    else:
+        y = x[1]
+    out[tidx] = y
+const_expr_not_at_the_top:
+    if not cutlass.const_expr(False):
+        y = x[tidx]
+    out[tidx] = y
+plain_if_makes_dynamic:
+    a, b = 3, 1
+    if a > 5:
+        b = 2
+    for _ in cutlass.range_constexpr(b):
+        out[tidx] = x[tidx]
+plain_if_changes_type:
+    a, y = 3, 0
+    if a > 2:
+        y = x[tidx]
+    out[tidx] = y
+plain_if_changes_value:
+    a, y = 3, x[tidx]
+    if a > 2:
+        y = y * 2.0
+    out[tidx] = y
+# numbers that the source gives
+literals_are_known:
+    y = cutlass.Float32(0.0)
+    for i in cutlass.range_constexpr(cutlass.Int32(2) + 1):
+        y += [1.0, 10.0, 100.0][cutlass.Int32(i)]
+    if cutlass.const_expr(cutlass.min(cutlass.Int32(4), 9) * 2 > 7):
+        y += int(cutlass.Int32(1) << 3) * 1000.0
+    out[tidx] = y
+literals_are_python_s:
+    out[tidx] = cutlass.Float32(cutlass.Int32(-7) % 3) + cutlass.Float32(cutlass.Int32(2**31 - 1) + 1)
+    if tidx > 7:
+        out[tidx] = cutlass.Float32(cutlass.BFloat16(0.1) + cutlass.BFloat16(0.2))
+    if tidx > 15:
+        out[tidx] = cutlass.Float16(0.1) * x[tidx]
+literal_after_if:
+    a = cutlass.Int32(1)
+    if tidx < 99:
+        a = cutlass.Int32(2)
+    out[tidx] = cutlass.const_expr(a) * 1.0
+literal_as_if:
+    if cutlass.Int32(3) > 2:
+        y = x[tidx]
+    out[tidx] = y
+plain_if_returns:
+    a = 3
+    if a > 2:
+        return
+    out[tidx] = x[tidx]
+untaken_if_returns:
+    if tidx >= 32:
+        return
+    out[tidx] = x[tidx]
+untaken_loop_returns:
+    if tidx >= 32:
+        for i in cutlass.range_constexpr(2):
+            out[tidx] = x[tidx] + i
+            return
+    out[tidx] = x[tidx]
+untaken_if_breaks:
+    for i in cutlass.range_constexpr(4):
+        if tidx >= 32:
+            if tidx >= 64:
+                break
+        out[tidx] = x[tidx] + i
+untaken_if_allocates:
+    smem = cutlass.memory.SmemAllocator()
+    if tidx >= 32:
+        buffer = smem.allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
+        buffer[tidx] = x[tidx]
+    out[tidx] = x[tidx]
+constant_if_returns:
+    out[tidx] = x[tidx]
+    if cutlass.const_expr(True):
+        return
+    out[tidx] = x[0]
+plain_if_breaks:
+    for i in cutlass.range_constexpr(4):
+        if i == 2:
+            break
+        out[tidx] = x[tidx] + i
+constant_if_breaks:
+    for i in cutlass.range_constexpr(4):
+        if cutlass.const_expr(i == 2):
+            break
+        out[tidx] = x[tidx] + i
+plain_while_makes_dynamic:
+    n = 3
+    while n > 0:
+        n -= 1
+    for _ in cutlass.range_constexpr(n + 1):
+        out[tidx] = x[tidx]
+reduce_without_init:
+    v = cute.make_tensor(x.iterator, cute.make_layout((4, 2))).load()
+    out[0] = v.reduce(cute.ReductionOp.MAX)
+# the two lists
+counter_after_loop:
+    for i in range(4):
+        out[i] = x[i]
+    out[0] = x[i]
+counter_bound_before:
+    i, total = 7, 0.0
+    for i in range(4):
+        total += x[i]
+    for k in cutlass.range_constexpr(6):
+        total += 1.0
+    out[cute.arch.thread_idx()[0]] = total + x[i] + k
+""",
+)

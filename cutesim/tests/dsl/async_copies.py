@@ -4,13 +4,13 @@ import cutlass
 import cutlass.cute as cute
 
 from .hosts import Constexpr, one_warp
+from .written import write
 
-
-@one_warp
-@cute.kernel
-def partly_off(mX: cute.Tensor, mO: cute.Tensor, below: Constexpr):
+write(
+    globals(),
+    '''
+partly_off(mX, mO, *, below):
     """One row of 32 floats over sevens with cp.async, which is on for the lanes below `below`."""
-    tidx, _, _ = cute.arch.thread_idx()
     sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout((1, 32)), 16)
     atom = cute.make_copy_atom(cute.nvgpu.cpasync.CopyG2SOp(), cutlass.Float32, num_bits_per_copy=32)
     thread, value = cute.make_ordered_layout((1, 32), order=(1, 0)), cute.make_layout((1, 1))
@@ -22,3 +22,5 @@ def partly_off(mX: cute.Tensor, mO: cute.Tensor, below: Constexpr):
     cute.arch.cp_async_commit_group()
     cute.arch.cp_async_wait_group(0)
     mO[0, tidx] = sX[0, tidx]
+''',
+)

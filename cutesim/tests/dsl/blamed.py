@@ -7,6 +7,7 @@ from cutlass.cute import size
 from cutlass.cute.arch import thread_idx
 
 from .hosts import one_warp
+from .written import write
 
 
 @cute.kernel
@@ -186,9 +187,12 @@ class Whole(Base):
         self.part = Part()
 
 
-@one_warp
-@cute.kernel
-def far(x: cute.Tensor):
+write(
+    globals(),
+    """
+far(x):
     t, _, _ = cute.arch.thread_idx()
     i = (t + 1) * 1000000 * 3000
     x[i] = 1.0
+""",
+)

@@ -7,6 +7,7 @@ import cutlass
 import cutlass.cute as cute
 
 from .hosts import Constexpr, one_warp
+from .written import write
 
 COLUMNS = 64  # of a tile: 16 threads a row, 4 elements each
 
@@ -20,56 +21,6 @@ def two_rows(kernel):
 
     host.__name__ = kernel.__name__
     return host
-
-
-@two_rows
-@cute.kernel
-def element(x: cute.Tensor, out: cute.Tensor, guarded: Constexpr):
-    tidx, _, _ = cute.arch.thread_idx()
-    row, _, _ = cute.arch.block_idx()
-    limit = x.shape[1] if cutlass.const_expr(guarded) else 32
-    if tidx < limit:
-        out[row, tidx] = x[row, tidx]
-
-
-@two_rows
-@cute.kernel
-def element_of_slice(x: cute.Tensor, out: cute.Tensor, guarded: Constexpr):
-    tidx, _, _ = cute.arch.thread_idx()
-    row, _, _ = cute.arch.block_idx()
-    limit = x.shape[1] if cutlass.const_expr(guarded) else 32
-    gX, gO = x[row, None], out[row, None]
-    if tidx < limit:
-        gO[tidx] = gX[tidx]
-
-
-@two_rows
-@cute.kernel
-def in_a_loop(x: cute.Tensor, out: cute.Tensor, guarded: Constexpr):
-    tidx, _, _ = cute.arch.thread_idx()
-    row, _, _ = cute.arch.block_idx()
-    limit = x.shape[1] if cutlass.const_expr(guarded) else x.shape[1] + 1
-    for col in range(tidx, limit, 32):
-        out[row, col] = x[row, col]
-
-
-@two_rows
-@cute.kernel
-def tiled(x: cute.Tensor, out: cute.Tensor, guarded: Constexpr):
-    copied(x, out, guarded, 0, 128)
-
-
-@two_rows
-@cute.kernel
-def tiled_from_an_offset(x: cute.Tensor, out: cute.Tensor, guarded: Constexpr):
-    tidx, _, _ = cute.arch.thread_idx()
-    copied(x, out, guarded, tidx * 0 + 4, 128)  # dynamic, as the distance to the next 16-byte boundary is
-
-
-@two_rows
-@cute.kernel
-def tiled_from_column_1(x: cute.Tensor, out: cute.Tensor, guarded: Constexpr):
-    copied(x, out, guarded, 1, 128)
 
 
 @cute.jit
@@ -98,10 +49,32 @@ def copied(x, out, guarded, first, bits):
         cute.copy(atom, tXrX, tXgO)
 
 
-@two_rows
-@cute.kernel
-def asynchronous(x: cute.Tensor, out: cute.Tensor, guarded: Constexpr):
-    tidx, _, _ = cute.arch.thread_idx()
+write(
+    globals(),
+    '''
+element(x, out, *, guarded) @two_rows:
+    row, _, _ = cute.arch.block_idx()
+    limit = x.shape[1] if cutlass.const_expr(guarded) else 32
+    if tidx < limit:
+        out[row, tidx] = x[row, tidx]
+element_of_slice(x, out, *, guarded) @two_rows:
+    row, _, _ = cute.arch.block_idx()
+    limit = x.shape[1] if cutlass.const_expr(guarded) else 32
+    gX, gO = x[row, None], out[row, None]
+    if tidx < limit:
+        gO[tidx] = gX[tidx]
+in_a_loop(x, out, *, guarded) @two_rows:
+    row, _, _ = cute.arch.block_idx()
+    limit = x.shape[1] if cutlass.const_expr(guarded) else x.shape[1] + 1
+    for col in range(tidx, limit, 32):
+        out[row, col] = x[row, col]
+tiled(x, out, *, guarded) @two_rows:
+    copied(x, out, guarded, 0, 128)
+tiled_from_an_offset(x, out, *, guarded) @two_rows:
+    copied(x, out, guarded, tidx * 0 + 4, 128)  # dynamic, as the distance to the next 16-byte boundary is
+tiled_from_column_1(x, out, *, guarded) @two_rows:
+    copied(x, out, guarded, 1, 128)
+asynchronous(x, out, *, guarded) @two_rows:
     row, _, _ = cute.arch.block_idx()
     sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(128), 16)
     atom = cute.make_copy_atom(cute.nvgpu.cpasync.CopyG2SOp(), cutlass.Float32, num_bits_per_copy=128)
@@ -116,47 +89,27 @@ def asynchronous(x: cute.Tensor, out: cute.Tensor, guarded: Constexpr):
     if tidx * 4 < x.shape[1]:
         for k in cutlass.range_constexpr(4):
             out[row, tidx * 4 + k] = sX[tidx * 4 + k]
-
-
-@two_rows
-@cute.kernel
-def atomically(x: cute.Tensor, out: cute.Tensor, guarded: Constexpr):
-    tidx, _, _ = cute.arch.thread_idx()
+atomically(x, out, *, guarded) @two_rows:
     row, _, _ = cute.arch.block_idx()
     limit = x.shape[1] if cutlass.const_expr(guarded) else 32
     if tidx < limit:
         place = cute.domain_offset((row, tidx), out)
         cute.arch.atomic_add(place.iterator, x[row, 0])
-
-
-# ---- where the coordinates are given up, or wrap as CuTe says: nothing may be reported ------------------------------
-
-
-@one_warp
-@cute.kernel
-def flat(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
+# where the coordinates are given up, or wrap as CuTe says: nothing may be reported
+flat:
     size = x.shape[0] * x.shape[1]
     flat_x, flat_out = (cute.make_tensor(t.iterator, cute.make_layout(size)) for t in (x, out))
     for i in range(tidx, size, 32):
         flat_out[i] = flat_x[i]
-
-
-@one_warp
-@cute.kernel
-def by_one_index(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
+by_one_index:
     for i in range(tidx, cute.size(x), 32):  # colexicographic: (i % M, i // M)
         out[i] = x[i]
-
-
-@one_warp
-@cute.kernel
-def one_row_for_all(x: cute.Tensor, out: cute.Tensor):
+one_row_for_all:
     """A weight (N,) seen as (M, N), and rows counted from the end."""
-    tidx, _, _ = cute.arch.thread_idx()
     weight = cute.make_tensor(x.iterator, cute.make_layout((out.shape[0], out.shape[1]), stride=(0, 1)))
     last = cute.domain_offset((out.shape[0] - 1, 0), out)
     for row in range(out.shape[0]):
         for col in range(tidx, out.shape[1], 32):
             last[-row, col] = weight[row, col]
+''',
+)

@@ -6,6 +6,7 @@ import cutlass
 import cutlass.cute as cute
 
 from .hosts import Constexpr, launched
+from .written import write
 
 
 class Exchange:
@@ -96,9 +97,10 @@ class ReadEarly:
             mO[1] = slots[0]
 
 
-@launched(32, blocks=2, cluster=2)
-@cute.kernel
-def pair(mX: cute.Tensor, mO: cute.Tensor, how: Constexpr = "bits"):
+write(
+    globals(),
+    '''
+pair(mX, mO, *, how='bits') @launched(32, blocks=2, cluster=2):
     """Each block of a cluster of two sends (x, x) to the other; `how` is "bits", "numbers" or "not aligned"."""
     lane, rank = cute.arch.lane_idx(), cute.arch.block_idx_in_cluster()
     smem = cutlass.memory.SmemAllocator()
@@ -124,3 +126,5 @@ def pair(mX: cute.Tensor, mO: cute.Tensor, how: Constexpr = "bits"):
         if cutlass.const_expr(how == "numbers"):
             value = value.bitcast(cutlass.Int32).to(cutlass.Float32)
         mO[rank, lane] = value
+''',
+)

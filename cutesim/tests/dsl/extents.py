@@ -4,6 +4,7 @@ import cutlass
 import cutlass.cute as cute
 
 from .hosts import Constexpr, one_warp
+from .written import write
 
 
 @cute.jit
@@ -55,13 +56,6 @@ def persistent(x: cute.Tensor, out: cute.Tensor):
     persistent_kernel(x, out, 2).launch(grid=[2, 1, 1], block=[128, 1, 1])
 
 
-@one_warp
-@cute.kernel
-def fragment(x: cute.Tensor):
-    rX = cute.make_rmem_tensor(x[0, None].shape, x.element_type)
-    rX.fill(0.0)
-
-
 @cute.jit
 def rows_decide(x: cute.Tensor, out: cute.Tensor):
     """A host function that asks: a grid, a branch and a loop of numbers known when it runs."""
@@ -69,3 +63,13 @@ def rows_decide(x: cute.Tensor, out: cute.Tensor):
     grid = cute.ceil_div(rows, 2)
     if rows > 2:
         persistent_kernel(x, out, 1).launch(grid=[grid, 1, 1], block=[128, 1, 1])
+
+
+write(
+    globals(),
+    """
+fragment(x):
+    rX = cute.make_rmem_tensor(x[0, None].shape, x.element_type)
+    rX.fill(0.0)
+""",
+)

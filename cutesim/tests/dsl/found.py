@@ -6,44 +6,7 @@ import cutlass
 import cutlass.cute as cute
 
 from .hosts import Constexpr, launched, one_warp
-
-
-@one_warp
-@cute.kernel
-def swap_registers(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    r = cute.make_rmem_tensor((2,), cutlass.Float32)
-    r[0] = x[tidx]
-    r[1] = x[31 - tidx]
-    old = r[0]
-    r[0] = r[1]
-    r[1] = old
-    out[tidx] = r[1]
-
-
-@one_warp
-@cute.kernel
-def list_in_dynamic_if(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    held = [x[tidx]]
-    if tidx < 16:
-        held[0] = held[0] + 1.0
-    out[tidx] = held[0]
-
-
-@one_warp
-@cute.kernel
-def comprehension_range(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    parts = [x[tidx] * float(k) for k in range(3)]
-    out[tidx] = parts[0] + parts[1] + parts[2]
-
-
-@one_warp
-@cute.kernel
-def builtin_max(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    out[tidx] = max(x[tidx], 7.0)
+from .written import write
 
 
 def scaled(v):
@@ -66,76 +29,6 @@ class SameName:
         return scaled(v)
 
 
-@one_warp
-@cute.kernel
-def narrow(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    out[tidx] = cutlass.Int32(cutlass.Int8(x[tidx]))
-
-
-@one_warp
-@cute.kernel
-def bf16_times_int(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    out[tidx] = cutlass.Float32(x[tidx].to(cutlass.BFloat16) * 257)
-
-
-@launched(64)
-@cute.kernel
-def runs_apart(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    out[tidx] = x[tidx] + 1.0
-    cute.printf("{}", tidx)
-    if tidx < 32:
-        cute.arch.barrier(barrier_id=1, number_of_threads=32)
-    out[tidx] = out[tidx] + 1.0
-
-
-@launched(40)
-@cute.kernel
-def ragged_sum(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    out[tidx] = cute.arch.warp_reduction(x[tidx], operator.add)
-
-
-@one_warp
-@cute.kernel
-def unwritten_register(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    r = cute.make_rmem_tensor((2,), cutlass.Float32)
-    r[0] = x[tidx]
-    out[tidx] = cute.arch.fmax(r[0], r[1])
-
-
-@one_warp
-@cute.kernel
-def unwritten_and_written(out: cute.Tensor, other: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    r = cute.make_rmem_tensor((1,), cutlass.Float32)
-    out[tidx] = r[0]
-    other[tidx] = cutlass.Float32(tidx)
-
-
-@one_warp
-@cute.kernel
-def unwritten_slot(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    slots = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(40), 16)
-    slots[tidx] = x[tidx]
-    cute.arch.sync_warp()
-    neighbour = slots[tidx + 1]
-    out[tidx] = neighbour
-
-
-@one_warp
-@cute.kernel
-def register_out_of_bounds(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    r = cute.make_rmem_tensor((4,), cutlass.Float32)
-    r.fill(0.0)
-    out[tidx] = r[tidx % 4 - 1]
-
-
 @cute.kernel
 def warp_number_of_lane_0_kernel(x: cute.Tensor, out: cute.Tensor, uniform: Constexpr):
     tidx, _, _ = cute.arch.thread_idx()
@@ -149,54 +42,6 @@ def warp_number_of_lane_0_kernel(x: cute.Tensor, out: cute.Tensor, uniform: Cons
 @cute.jit
 def warp_number_of_lane_0(x: cute.Tensor, out: cute.Tensor, uniform: Constexpr):
     warp_number_of_lane_0_kernel(x, out, uniform).launch(grid=[2, 1, 1], block=[64, 1, 1])
-
-
-@launched(40, blocks=2)
-@cute.kernel
-def warp_number_of_whole_warps(x: cute.Tensor, out: cute.Tensor):
-    """Whole warps in a branch, whole blocks in a branch, and a warp of 8 threads."""
-    tidx, _, _ = cute.arch.thread_idx()
-    block, _, _ = cute.arch.block_idx()
-    number = cutlass.Int32(0)
-    if tidx >= 32:
-        number = cute.arch.warp_idx() + 10 * cute.arch.make_warp_uniform(tidx)
-    if block == 1:
-        number = number + 1000 * cute.arch.warp_idx()
-    out[block, tidx] = x[tidx] + number
-
-
-@one_warp
-@cute.kernel
-def narrow_vector(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    r = cute.make_rmem_tensor((2,), cutlass.Float32)
-    r[0] = x[tidx]
-    r[1] = x[tidx] + 0.5
-    narrow = r.load().to(cutlass.Uint8)
-    out[tidx] = cutlass.Int32(narrow[0]) + cutlass.Int32(narrow[1])
-
-
-@one_warp
-@cute.kernel
-def narrow_where_it_fits(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    value = x[tidx]
-    out[tidx] = -1
-    if value < 128.0:
-        out[tidx] = cutlass.Int32(cutlass.Int8(value))
-    if value < 256.0:
-        r = cute.make_rmem_tensor((1,), cutlass.Float32)
-        r[0] = value
-        out[tidx] = cutlass.Int32(r.load().to(cutlass.Uint8)[0])
-
-
-@one_warp
-@cute.kernel
-def vector_to_boolean(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    r = cute.make_rmem_tensor((1,), cutlass.Float32)
-    r[0] = x[tidx]
-    out[tidx] = cutlass.Float32(r.load().to(cutlass.Boolean)[0])  # here
 
 
 @cute.kernel
@@ -215,81 +60,6 @@ def takes_shared_memory_kernel(x: cute.Tensor, out: cute.Tensor, words: Constexp
 def takes_shared_memory(x: cute.Tensor, out: cute.Tensor):
     takes_shared_memory_kernel(x, out, 64).launch(grid=[1, 1, 1], block=[32, 1, 1])
     takes_shared_memory_kernel(x, out, 32).launch(grid=[1, 1, 1], block=[32, 1, 1])
-
-
-@launched(128)
-@cute.kernel
-def atomic_sum(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    cute.arch.atomic_add(out.iterator, x[tidx])
-
-
-@one_warp
-@cute.kernel
-def does_nothing(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-
-
-@launched(32, blocks=2)
-@cute.kernel
-def init_twice(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    mbar = cutlass.memory.SmemAllocator().allocate_array(cutlass.Int64, 1)
-    for turn in cutlass.range_constexpr(2):
-        if tidx == 0:
-            cute.arch.mbarrier_init(mbar, 32)
-            cute.arch.mbarrier_init_fence()
-        cute.arch.barrier()
-        cute.arch.mbarrier_arrive(mbar)
-        cute.arch.mbarrier_wait(mbar, 0)
-    out[tidx] = x[tidx]
-
-
-@launched(64, blocks=3)
-@cute.kernel
-def far_rows(x: cute.Tensor, how: Constexpr):
-    """Row b of x to b, by one of four ways to say where it is."""
-    tidx, _, _ = cute.arch.thread_idx()
-    row, _, _ = cute.arch.block_idx()
-    value = cutlass.Uint8(row)
-    if cutlass.const_expr(how == "element"):
-        x[row, tidx] = value
-    elif cutlass.const_expr(how == "row"):
-        x[row, None][tidx] = value
-    elif cutlass.const_expr(how == "tile"):
-        tile = cute.local_tile(x, (1, 64), (row, 0))
-        tile[0, tidx] = value
-    else:
-        x[cutlass.Int64(row), tidx] = value
-
-
-@launched(64)
-@cute.kernel
-def two_counts(x: cute.Tensor, out: cute.Tensor, wanted: Constexpr):
-    """One warp arrives at barrier 1 for 64 threads, the other waits there for `wanted`."""
-    tidx, _, _ = cute.arch.thread_idx()
-    out[tidx] = x[tidx]
-    if tidx < 32:
-        cute.arch.barrier_arrive(barrier_id=1, number_of_threads=64)
-    else:
-        cute.arch.barrier(barrier_id=1, number_of_threads=wanted)
-
-
-@one_warp
-@cute.kernel
-def stored_and_read(x: cute.Tensor, out: cute.Tensor, again: cute.Tensor, read: Constexpr):
-    """A bulk store of 32 floats, waited for, and read again: `read` is what the wait says."""
-    tidx, _, _ = cute.arch.thread_idx()
-    sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
-    sX[tidx] = x[tidx]
-    cute.arch.fence_view_async_shared()
-    cute.arch.sync_warp()
-    if tidx == 0:
-        atom = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkS2GOp(), cutlass.Float32)
-        cute.copy(atom, sX, out)
-        cute.arch.cp_async_bulk_commit_group()
-        cute.arch.cp_async_bulk_wait_group(0, read=read)
-        again[0] = out[0]
 
 
 class Handover:
@@ -319,25 +89,6 @@ class Handover:
             if cutlass.const_expr(not self.forgets):
                 cute.arch.fence_acq_rel_gpu()
                 cute.arch.atomic_add(flags.iterator + turn, cutlass.Int32(1))
-
-
-@launched(64, blocks=2)
-@cute.kernel
-def flag_of_a_warp(out: cute.Tensor):
-    """Warp 1 spins on a flag in shared memory that warp 0 sets."""
-    tidx, _, _ = cute.arch.thread_idx()
-    bidx, _, _ = cute.arch.block_idx()
-    flag = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Int32, cute.make_layout(1))
-    if tidx == 0:
-        flag[0] = 0
-    cute.arch.barrier()
-    if tidx == 63:
-        seen = cutlass.Int32(0)
-        while seen == 0:
-            seen = cute.arch.atomic_add(flag.iterator, cutlass.Int32(0))
-        out[bidx] = seen
-    if tidx == 0:
-        cute.arch.atomic_add(flag.iterator, cutlass.Int32(7))
 
 
 class Overlapping:
@@ -374,76 +125,9 @@ class Overlapping:
         out[lane] = factor * y[lane]
 
 
-@one_warp
-@cute.kernel
-def overwritten(x: cute.Tensor, out: cute.Tensor, fenced: Constexpr):
-    """Threads clear shared memory, and a bulk copy writes over it."""
-    tidx, _, _ = cute.arch.thread_idx()
-    smem = cutlass.memory.SmemAllocator()
-    sX = smem.allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
-    mbar = smem.allocate_array(cutlass.Int64, 1)
-    if tidx == 0:
-        cute.arch.mbarrier_init(mbar, 1)
-    sX[tidx] = 0.0
-    cute.arch.mbarrier_init_fence()
-    if cutlass.const_expr(fenced):
-        cute.arch.fence_view_async_shared()
-    cute.arch.barrier()
-    if tidx == 0:
-        cute.arch.mbarrier_arrive_and_expect_tx(mbar, 128)
-        atom = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkG2SOp(), cutlass.Float32)
-        cute.copy(atom, x, sX, mbar_ptr=mbar)
-    cute.arch.mbarrier_wait(mbar, 0)
-    out[tidx] = sX[tidx]
-
-
 @cute.jit
 def put(sX, tidx, value):
     sX[tidx] = value
-
-
-@launched(64)
-@cute.kernel
-def in_helpers(x: cute.Tensor, out: cute.Tensor):
-    """A race whose write is in a helper."""
-    tidx, _, _ = cute.arch.thread_idx()
-    sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(64), 16)
-    put(sX, tidx, x[tidx])
-    out[tidx] = sX[63 - tidx]
-
-
-@one_warp
-@cute.kernel
-def masked_copies(x: cute.Tensor, out: cute.Tensor):
-    """cp.async under a dynamic `if`, without pred."""
-    tidx, _, _ = cute.arch.thread_idx()
-    sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout((8, 32)), 16)
-    sX[None, tidx].fill(0.0)
-    atom = cute.make_copy_atom(cute.nvgpu.cpasync.CopyG2SOp(), cutlass.Float32, num_bits_per_copy=128)
-    if tidx < 5:
-        cute.copy(atom, x[None, tidx], sX[None, tidx])
-    cute.arch.cp_async_commit_group()
-    cute.arch.cp_async_wait_group(0)
-    cute.autovec_copy(sX[None, tidx], out[None, tidx])
-
-
-@one_warp
-@cute.kernel
-def prints_pi(x: cute.Tensor, out: cute.Tensor):
-    if cute.arch.lane_idx() == 0:
-        cute.printf("%f", 3.14)
-        cute.printf("{} and {}", 3.14, 3)
-
-
-@launched(64)
-@cute.kernel
-def barriers_apart(x: cute.Tensor, out: cute.Tensor):
-    """Each warp waits at a barrier of its own, where both should meet."""
-    tidx, _, _ = cute.arch.thread_idx()
-    sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(64), 16)
-    sX[tidx] = x[tidx]
-    cute.arch.barrier(barrier_id=1 + cute.arch.warp_idx(), number_of_threads=32)
-    out[tidx] = sX[63 - tidx]
 
 
 @cute.jit
@@ -457,91 +141,6 @@ def rotated(value, sX, tidx):
 def rotated_twice(value, sX, tidx):
     first = rotated(value, sX, tidx)
     return rotated(first + 1, sX, tidx)
-
-
-@launched(64)
-@cute.kernel
-def called_twice(x: cute.Tensor, out: cute.Tensor):
-    """A helper called twice by another: the second call's store races with the first call's load."""
-    tidx, _, _ = cute.arch.thread_idx()
-    sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(64), 16)
-    out[tidx] = rotated_twice(x[tidx], sX, tidx)
-
-
-@one_warp
-@cute.kernel
-def moved_by_align(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    four = cute.make_tensor((x.iterator + 1).align(16), cute.make_layout(4))
-    out[tidx] = four[tidx % 4]
-
-
-@one_warp
-@cute.kernel
-def boundary_by_align(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    here = x.iterator + 1
-    out[tidx] = cutlass.Float32(here.align(16).toint() - here.toint()) + x[tidx]
-
-
-@one_warp
-@cute.kernel
-def counts_from_the_end(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    out[tidx] = x[-1 - tidx]  # here
-
-
-@one_warp
-@cute.kernel
-def tile_past_the_end(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    tile = cute.local_tile(x, (16,), (2,))
-    out[tidx] = tile[tidx % 16]  # here
-
-
-@one_warp
-@cute.kernel
-def layout_past_the_end(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    every_other = cute.make_tensor(x.iterator, cute.make_layout(32, stride=2))
-    out[tidx] = every_other[tidx]  # here
-
-
-@one_warp
-@cute.kernel
-def sums_a_tensor(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    tXrX = cute.make_rmem_tensor(3, cutlass.Float32)
-    tXrX.fill(1.0)
-    out[tidx] = sum(tXrX)  # here
-
-
-@one_warp
-@cute.kernel
-def python_int_in_if(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    sign = cutlass.Float32(1.0)
-    if tidx < 16:  # here
-        sign = -1
-    out[tidx] = sign
-
-
-@one_warp
-@cute.kernel
-def float_in_loop(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    total = cutlass.Int32(0)
-    for i in range(2):  # here
-        total = total + x[tidx]
-    out[tidx] = cutlass.Float32(total)
-
-
-@one_warp
-@cute.kernel
-def len_of_a_tensor(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    if tidx < len(x):  # here
-        out[tidx] = x[tidx]
 
 
 class Chain:
@@ -575,9 +174,239 @@ class Chain:
         out[i] = factor * y[i]
 
 
-@launched(32, blocks=2, cluster=2)
 @cute.kernel
-def allocated_late(x: cute.Tensor, out: cute.Tensor):
+def greedy_kernel(out: cute.Tensor, least: Constexpr):
+    tidx, _, _ = cute.arch.thread_idx()
+    if tidx < 128:
+        cute.arch.setmaxregister_decrease(least)
+    else:
+        cute.arch.setmaxregister_increase(cutlass.Int32(240))
+    out[tidx] = 1.0
+
+
+@cute.jit
+def greedy(out: cute.Tensor, least: Constexpr):
+    greedy_kernel(out, least).launch(grid=[1, 1, 1], block=[384, 1, 1])
+
+
+write(
+    globals(),
+    '''
+swap_registers:
+    r = cute.make_rmem_tensor((2,), cutlass.Float32)
+    r[0] = x[tidx]
+    r[1] = x[31 - tidx]
+    old = r[0]
+    r[0] = r[1]
+    r[1] = old
+    out[tidx] = r[1]
+list_in_dynamic_if:
+    held = [x[tidx]]
+    if tidx < 16:
+        held[0] = held[0] + 1.0
+    out[tidx] = held[0]
+comprehension_range:
+    parts = [x[tidx] * float(k) for k in range(3)]
+    out[tidx] = parts[0] + parts[1] + parts[2]
+builtin_max:
+    out[tidx] = max(x[tidx], 7.0)
+narrow:
+    out[tidx] = cutlass.Int32(cutlass.Int8(x[tidx]))
+bf16_times_int:
+    out[tidx] = cutlass.Float32(x[tidx].to(cutlass.BFloat16) * 257)
+runs_apart @launched(64):
+    out[tidx] = x[tidx] + 1.0
+    cute.printf("{}", tidx)
+    if tidx < 32:
+        cute.arch.barrier(barrier_id=1, number_of_threads=32)
+    out[tidx] = out[tidx] + 1.0
+ragged_sum @launched(40):
+    out[tidx] = cute.arch.warp_reduction(x[tidx], operator.add)
+unwritten_register:
+    r = cute.make_rmem_tensor((2,), cutlass.Float32)
+    r[0] = x[tidx]
+    out[tidx] = cute.arch.fmax(r[0], r[1])
+unwritten_and_written(out, other):
+    r = cute.make_rmem_tensor((1,), cutlass.Float32)
+    out[tidx] = r[0]
+    other[tidx] = cutlass.Float32(tidx)
+unwritten_slot:
+    slots = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(40), 16)
+    slots[tidx] = x[tidx]
+    cute.arch.sync_warp()
+    neighbour = slots[tidx + 1]
+    out[tidx] = neighbour
+register_out_of_bounds:
+    r = cute.make_rmem_tensor((4,), cutlass.Float32)
+    r.fill(0.0)
+    out[tidx] = r[tidx % 4 - 1]
+warp_number_of_whole_warps @launched(40, blocks=2):
+    """Whole warps in a branch, whole blocks in a branch, and a warp of 8 threads."""
+    block, _, _ = cute.arch.block_idx()
+    number = cutlass.Int32(0)
+    if tidx >= 32:
+        number = cute.arch.warp_idx() + 10 * cute.arch.make_warp_uniform(tidx)
+    if block == 1:
+        number = number + 1000 * cute.arch.warp_idx()
+    out[block, tidx] = x[tidx] + number
+narrow_vector:
+    r = cute.make_rmem_tensor((2,), cutlass.Float32)
+    r[0] = x[tidx]
+    r[1] = x[tidx] + 0.5
+    narrow = r.load().to(cutlass.Uint8)
+    out[tidx] = cutlass.Int32(narrow[0]) + cutlass.Int32(narrow[1])
+narrow_where_it_fits:
+    value = x[tidx]
+    out[tidx] = -1
+    if value < 128.0:
+        out[tidx] = cutlass.Int32(cutlass.Int8(value))
+    if value < 256.0:
+        r = cute.make_rmem_tensor((1,), cutlass.Float32)
+        r[0] = value
+        out[tidx] = cutlass.Int32(r.load().to(cutlass.Uint8)[0])
+vector_to_boolean:
+    r = cute.make_rmem_tensor((1,), cutlass.Float32)
+    r[0] = x[tidx]
+    out[tidx] = cutlass.Float32(r.load().to(cutlass.Boolean)[0])  # here
+atomic_sum @launched(128):
+    cute.arch.atomic_add(out.iterator, x[tidx])
+does_nothing:
+    pass
+init_twice @launched(32, blocks=2):
+    mbar = cutlass.memory.SmemAllocator().allocate_array(cutlass.Int64, 1)
+    for turn in cutlass.range_constexpr(2):
+        if tidx == 0:
+            cute.arch.mbarrier_init(mbar, 32)
+            cute.arch.mbarrier_init_fence()
+        cute.arch.barrier()
+        cute.arch.mbarrier_arrive(mbar)
+        cute.arch.mbarrier_wait(mbar, 0)
+    out[tidx] = x[tidx]
+far_rows(x, *, how) @launched(64, blocks=3):
+    """Row b of x to b, by one of four ways to say where it is."""
+    row, _, _ = cute.arch.block_idx()
+    value = cutlass.Uint8(row)
+    if cutlass.const_expr(how == "element"):
+        x[row, tidx] = value
+    elif cutlass.const_expr(how == "row"):
+        x[row, None][tidx] = value
+    elif cutlass.const_expr(how == "tile"):
+        tile = cute.local_tile(x, (1, 64), (row, 0))
+        tile[0, tidx] = value
+    else:
+        x[cutlass.Int64(row), tidx] = value
+two_counts(x, out, *, wanted) @launched(64):
+    """One warp arrives at barrier 1 for 64 threads, the other waits there for `wanted`."""
+    out[tidx] = x[tidx]
+    if tidx < 32:
+        cute.arch.barrier_arrive(barrier_id=1, number_of_threads=64)
+    else:
+        cute.arch.barrier(barrier_id=1, number_of_threads=wanted)
+stored_and_read(x, out, again, *, read):
+    """A bulk store of 32 floats, waited for, and read again: `read` is what the wait says."""
+    sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
+    sX[tidx] = x[tidx]
+    cute.arch.fence_view_async_shared()
+    cute.arch.sync_warp()
+    if tidx == 0:
+        atom = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkS2GOp(), cutlass.Float32)
+        cute.copy(atom, sX, out)
+        cute.arch.cp_async_bulk_commit_group()
+        cute.arch.cp_async_bulk_wait_group(0, read=read)
+        again[0] = out[0]
+flag_of_a_warp(out) @launched(64, blocks=2):
+    """Warp 1 spins on a flag in shared memory that warp 0 sets."""
+    bidx, _, _ = cute.arch.block_idx()
+    flag = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Int32, cute.make_layout(1))
+    if tidx == 0:
+        flag[0] = 0
+    cute.arch.barrier()
+    if tidx == 63:
+        seen = cutlass.Int32(0)
+        while seen == 0:
+            seen = cute.arch.atomic_add(flag.iterator, cutlass.Int32(0))
+        out[bidx] = seen
+    if tidx == 0:
+        cute.arch.atomic_add(flag.iterator, cutlass.Int32(7))
+overwritten(x, out, *, fenced):
+    """Threads clear shared memory, and a bulk copy writes over it."""
+    smem = cutlass.memory.SmemAllocator()
+    sX = smem.allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
+    mbar = smem.allocate_array(cutlass.Int64, 1)
+    if tidx == 0:
+        cute.arch.mbarrier_init(mbar, 1)
+    sX[tidx] = 0.0
+    cute.arch.mbarrier_init_fence()
+    if cutlass.const_expr(fenced):
+        cute.arch.fence_view_async_shared()
+    cute.arch.barrier()
+    if tidx == 0:
+        cute.arch.mbarrier_arrive_and_expect_tx(mbar, 128)
+        atom = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkG2SOp(), cutlass.Float32)
+        cute.copy(atom, x, sX, mbar_ptr=mbar)
+    cute.arch.mbarrier_wait(mbar, 0)
+    out[tidx] = sX[tidx]
+in_helpers @launched(64):
+    """A race whose write is in a helper."""
+    sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(64), 16)
+    put(sX, tidx, x[tidx])
+    out[tidx] = sX[63 - tidx]
+masked_copies:
+    """cp.async under a dynamic `if`, without pred."""
+    sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout((8, 32)), 16)
+    sX[None, tidx].fill(0.0)
+    atom = cute.make_copy_atom(cute.nvgpu.cpasync.CopyG2SOp(), cutlass.Float32, num_bits_per_copy=128)
+    if tidx < 5:
+        cute.copy(atom, x[None, tidx], sX[None, tidx])
+    cute.arch.cp_async_commit_group()
+    cute.arch.cp_async_wait_group(0)
+    cute.autovec_copy(sX[None, tidx], out[None, tidx])
+prints_pi:
+    if cute.arch.lane_idx() == 0:
+        cute.printf("%f", 3.14)
+        cute.printf("{} and {}", 3.14, 3)
+barriers_apart @launched(64):
+    """Each warp waits at a barrier of its own, where both should meet."""
+    sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(64), 16)
+    sX[tidx] = x[tidx]
+    cute.arch.barrier(barrier_id=1 + cute.arch.warp_idx(), number_of_threads=32)
+    out[tidx] = sX[63 - tidx]
+called_twice @launched(64):
+    """A helper called twice by another: the second call's store races with the first call's load."""
+    sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(64), 16)
+    out[tidx] = rotated_twice(x[tidx], sX, tidx)
+moved_by_align:
+    four = cute.make_tensor((x.iterator + 1).align(16), cute.make_layout(4))
+    out[tidx] = four[tidx % 4]
+boundary_by_align:
+    here = x.iterator + 1
+    out[tidx] = cutlass.Float32(here.align(16).toint() - here.toint()) + x[tidx]
+counts_from_the_end:
+    out[tidx] = x[-1 - tidx]  # here
+tile_past_the_end:
+    tile = cute.local_tile(x, (16,), (2,))
+    out[tidx] = tile[tidx % 16]  # here
+layout_past_the_end:
+    every_other = cute.make_tensor(x.iterator, cute.make_layout(32, stride=2))
+    out[tidx] = every_other[tidx]  # here
+sums_a_tensor:
+    tXrX = cute.make_rmem_tensor(3, cutlass.Float32)
+    tXrX.fill(1.0)
+    out[tidx] = sum(tXrX)  # here
+python_int_in_if:
+    sign = cutlass.Float32(1.0)
+    if tidx < 16:  # here
+        sign = -1
+    out[tidx] = sign
+float_in_loop:
+    total = cutlass.Int32(0)
+    for i in range(2):  # here
+        total = total + x[tidx]
+    out[tidx] = cutlass.Float32(total)
+len_of_a_tensor:
+    if tidx < len(x):  # here
+        out[tidx] = x[tidx]
+allocated_late @launched(32, blocks=2, cluster=2):
     """Blocks of a cluster send each other a number, to a place that block 1 allocates only once its own bulk copy has come."""
     lane, rank = cute.arch.lane_idx(), cute.arch.block_idx_in_cluster()
     smem = cutlass.memory.SmemAllocator()
@@ -604,18 +433,5 @@ def allocated_late(x: cute.Tensor, out: cute.Tensor):
         out[rank] = slot[0].to(cutlass.Float32)
     cute.arch.cluster_arrive()
     cute.arch.cluster_wait()
-
-
-@cute.kernel
-def greedy_kernel(out: cute.Tensor, least: Constexpr):
-    tidx, _, _ = cute.arch.thread_idx()
-    if tidx < 128:
-        cute.arch.setmaxregister_decrease(least)
-    else:
-        cute.arch.setmaxregister_increase(cutlass.Int32(240))
-    out[tidx] = 1.0
-
-
-@cute.jit
-def greedy(out: cute.Tensor, least: Constexpr):
-    greedy_kernel(out, least).launch(grid=[1, 1, 1], block=[384, 1, 1])
+''',
+)

@@ -5,37 +5,7 @@ import cutlass.cute as cute
 from cutlass import Int32
 
 from .hosts import Constexpr, launched, one_warp
-
-
-@launched(32, blocks=2)
-@cute.kernel
-def raised(
-    flag: cute.Tensor,
-    d: cute.Tensor,
-    out: cute.Tensor,
-    release: Constexpr = "gpu",
-    acquire: Constexpr = "gpu",
-    word: Constexpr = "store",
-    sync: Constexpr = True,
-):
-    """Block 0 writes d and sets a flag, block 1 waits for it and reads d; each side with a scope, or a fence of gpu scope."""
-    lane, block = cute.arch.lane_idx(), cute.arch.block_idx()[0]
-    if block == 0:
-        d[lane] = lane
-        if cutlass.const_expr(sync):
-            cute.arch.sync_warp()
-        if lane == 0:
-            if cutlass.const_expr(word == "store"):
-                cute.arch.store(flag.iterator, Int32(1), sem="release", scope=release)  # release
-            else:
-                cute.arch.atomic_exch(flag.iterator, Int32(1), sem="release", scope=release)  # release
-    else:
-        if lane == 0:
-            seen = Int32(0)
-            while seen == 0:
-                seen = cute.arch.load(flag.iterator, Int32, sem="acquire", scope=acquire)  # acquire
-        cute.arch.sync_warp()
-        out[lane] = d[31 - lane]
+from .written import write
 
 
 class Count:
@@ -57,9 +27,44 @@ class Count:
             count[1] = s[cute.arch.thread_idx()[0] ^ 1]
 
 
-@launched(32, blocks=2)
-@cute.kernel
-def meeting(d: cute.Tensor, count: cute.Tensor, out: cute.Tensor, before: Constexpr = True, after: Constexpr = True):
+class Placed:
+    """Nothing but a launch of this shape."""
+
+    def __init__(self, grid, block):
+        self.grid, self.block = grid, block
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor):
+        self.kernel(x).launch(grid=self.grid, block=self.block)
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor):
+        x[0] = 1
+
+
+write(
+    globals(),
+    '''
+raised(flag, d, out, *, release='gpu', acquire='gpu', word='store', sync=True) @launched(32, blocks=2):
+    """Block 0 writes d and sets a flag, block 1 waits for it and reads d; each side with a scope, or a fence of gpu scope."""
+    lane, block = cute.arch.lane_idx(), cute.arch.block_idx()[0]
+    if block == 0:
+        d[lane] = lane
+        if cutlass.const_expr(sync):
+            cute.arch.sync_warp()
+        if lane == 0:
+            if cutlass.const_expr(word == "store"):
+                cute.arch.store(flag.iterator, Int32(1), sem="release", scope=release)  # release
+            else:
+                cute.arch.atomic_exch(flag.iterator, Int32(1), sem="release", scope=release)  # release
+    else:
+        if lane == 0:
+            seen = Int32(0)
+            while seen == 0:
+                seen = cute.arch.load(flag.iterator, Int32, sem="acquire", scope=acquire)  # acquire
+        cute.arch.sync_warp()
+        out[lane] = d[31 - lane]
+meeting(d, count, out, *, before=True, after=True) @launched(32, blocks=2):
     """Two blocks write, meet at a count, and read what the other wrote."""
     lane, block = cute.arch.lane_idx(), cute.arch.block_idx()[0]
     d[block, lane] = lane
@@ -74,13 +79,7 @@ def meeting(d: cute.Tensor, count: cute.Tensor, out: cute.Tensor, before: Conste
             cute.arch.fence_acq_rel_gpu()
     cute.arch.sync_warp()
     out[block, lane] = d[1 - block, 31 - lane]
-
-
-@launched(32, blocks=3)
-@cute.kernel
-def locked(
-    lock: cute.Tensor, total: cute.Tensor, after: Constexpr = True, before: Constexpr = True, stored: Constexpr = False
-):
+locked(lock, total, *, after=True, before=True, stored=False) @launched(32, blocks=3):
     """Each block adds 1 to a total that a lock guards; `stored`, and an ordinary store gives the lock back."""
     if cute.arch.thread_idx()[0] == 0:
         held = Int32(1)
@@ -95,11 +94,7 @@ def locked(
             lock[0] = 0  # gives back
         else:
             cute.arch.atomic_exch(lock.iterator, Int32(0))  # release
-
-
-@launched(64)
-@cute.kernel
-def asked(out: cute.Tensor, answer: Constexpr = "heeded", test: Constexpr = False):
+asked(out, *, answer='heeded', test=False) @launched(64):
     """Warp 0 writes and arrives, warp 1 asks whether it has and reads: does it look at the answer, and does it heed it?"""
     tidx, lane = cute.arch.thread_idx()[0], cute.arch.lane_idx()
     smem = cutlass.memory.SmemAllocator()
@@ -130,11 +125,7 @@ def asked(out: cute.Tensor, answer: Constexpr = "heeded", test: Constexpr = Fals
                 if not there:
                     cute.arch.mbarrier_wait(mbar, 0)
             out[lane] = words[31 - lane]
-
-
-@launched(64)
-@cute.kernel
-def counted_then_read(count: cute.Tensor, out: cute.Tensor, heeds: Constexpr):
+counted_then_read(count, out, *, heeds) @launched(64):
     """Two warps add to a count, and the second reads the count as an ordinary word; does it look at what its atomic gives?"""
     tidx = cute.arch.thread_idx()[0]
     if tidx % 32 == 0:
@@ -146,13 +137,7 @@ def counted_then_read(count: cute.Tensor, out: cute.Tensor, heeds: Constexpr):
             cute.arch.atomic_add(count.iterator, Int32(1))
             if tidx == 32:
                 out[0] = count[0]
-
-
-@one_warp
-@cute.kernel
-def row_each(
-    x: cute.Tensor, out: cute.Tensor, arrivals: Constexpr = 4, nbytes: Constexpr = 128, one_row: Constexpr = False
-):
+row_each(x, out, *, arrivals=4, nbytes=128, one_row=False):
     """Four lanes start a bulk copy each, of a row of x to a row of shared memory, and back to a row of out."""
     lane = cute.arch.lane_idx()
     smem = cutlass.memory.SmemAllocator()
@@ -173,26 +158,7 @@ def row_each(
         cute.copy(store, rows[lane, None], out[lane, None])
         cute.arch.cp_async_bulk_commit_group()
         cute.arch.cp_async_bulk_wait_group(0)
-
-
-class Placed:
-    """Nothing but a launch of this shape."""
-
-    def __init__(self, grid, block):
-        self.grid, self.block = grid, block
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor):
-        self.kernel(x).launch(grid=self.grid, block=self.block)
-
-    @cute.kernel
-    def kernel(self, x: cute.Tensor):
-        x[0] = 1
-
-
-@launched(32, blocks=2, cluster=2)
-@cute.kernel
-def peer(x: cute.Tensor, out: cute.Tensor, closing: Constexpr = "cluster_arrive", waits: Constexpr = 1):
+peer(x, out, *, closing='cluster_arrive', waits=1) @launched(32, blocks=2, cluster=2):
     """Each of two blocks reads the other's shared memory between cluster barriers."""
     lane, rank = cute.arch.lane_idx(), cute.arch.block_idx_in_cluster()
     held = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(32))
@@ -210,11 +176,7 @@ def peer(x: cute.Tensor, out: cute.Tensor, closing: Constexpr = "cluster_arrive"
         cute.arch.cluster_arrive_relaxed()  # closes
         cute.arch.cluster_wait()
     out[rank, lane] = theirs[0]
-
-
-@launched(64)
-@cute.kernel
-def counted(out: cute.Tensor, enough: Constexpr):
+counted(out, *, enough) @launched(64):
     """32 lanes write and count themselves, and a thread of another warp reads once it has seen so many."""
     tidx, lane = cute.arch.thread_idx()[0], cute.arch.lane_idx()
     smem = cutlass.memory.SmemAllocator()
@@ -232,3 +194,5 @@ def counted(out: cute.Tensor, enough: Constexpr):
             seen = cute.arch.atomic_or(count.iterator, Int32(0))
         cute.arch.fence_acq_rel_cta()
         out[0] = words[31]
+''',
+)

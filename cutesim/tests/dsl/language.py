@@ -4,6 +4,7 @@ import cutlass
 import cutlass.cute as cute
 
 from .hosts import one_warp
+from .written import write
 
 
 def two_blocks(kernel):
@@ -17,20 +18,6 @@ def two_blocks(kernel):
     return host
 
 
-@one_warp
-@cute.kernel
-def floor_divide(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    out[tidx] = x[tidx] // 4
-
-
-@one_warp
-@cute.kernel
-def remainder(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    out[tidx] = x[tidx] % 4
-
-
 @cute.kernel
 def double(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
@@ -39,74 +26,6 @@ def double(x: cute.Tensor, out: cute.Tensor):
 
 def twice_and_one(v):
     return v * 2 + 1
-
-
-@one_warp
-@cute.kernel
-def clamp_at_ten(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    value = x[tidx]
-    if value > 10.0:
-        value = cutlass.Float32(10.0)
-    out[tidx] = value
-
-
-@one_warp
-@cute.kernel
-def four_ways(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    result = cutlass.Float32(3.0)
-    if tidx < 8:
-        result = cutlass.Float32(0.0)
-    elif tidx < 16:
-        result = cutlass.Float32(1.0)
-    else:
-        if tidx % 2 == 1:
-            result = cutlass.Float32(2.0)
-    out[tidx] = result
-
-
-@one_warp
-@cute.kernel
-def sum_below_lane(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    total = cutlass.Float32(0.0)
-    for i in range(tidx):
-        total += x[i]
-    out[tidx] = total
-
-
-@one_warp
-@cute.kernel
-def halvings(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    n, count = tidx, cutlass.Int32(0)
-    while n > 1:
-        n = n // 2
-        count += 1
-    out[tidx] = count
-
-
-@one_warp
-@cute.kernel
-def lazy_choice(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    out[tidx] = x[tidx + 1] - 1.0 if tidx < 31 else cutlass.Float32(-1.0)
-
-
-@one_warp
-@cute.kernel
-def guard_by_and(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    if tidx < 31 and x[tidx + 1] > 0.0:  # here: the right side runs for every lane
-        out[tidx] = x[tidx]
-
-
-@one_warp
-@cute.kernel
-def with_helper(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    out[tidx] = twice_and_one(x[tidx])
 
 
 class Scaler:
@@ -140,14 +59,6 @@ def closure_over(offset):
     return add
 
 
-@one_warp
-@cute.kernel
-def prints(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    if tidx < 2:
-        cute.printf("thread {} has {}", tidx, x[tidx])
-
-
 @cute.jit
 def two_kernels(x: cute.Tensor, out: cute.Tensor):
     double(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
@@ -166,148 +77,9 @@ def three_dimensions(out: cute.Tensor):
     linear_index(out).launch(grid=[3, 2, 1], block=[5, 4, 1])
 
 
-# ---- refused --------------------------------------------------------------------------------------------------------
-
-
-@two_blocks
-@cute.kernel
-def type_changes(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    s = 0
-    for i in range(4):  # here: s is Int32 before the loop and Float32 in it
-        s += x[tidx]
-    out[tidx] = s
-
-
-@two_blocks
-@cute.kernel
-def list_by_dynamic_index(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    table = [1.0, 2.0, 3.0]
-    for i in range(3):
-        out[tidx] = table[i]  # here
-
-
-@two_blocks
-@cute.kernel
-def early_return(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    if tidx > 3:
-        return  # here
-    out[tidx] = x[tidx]
-
-
-@two_blocks
-@cute.kernel
-def gone_after_if(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    if tidx > 3:
-        y = 1.0
-    else:
-        y = 2.0
-    out[tidx] = y  # here
-
-
-@two_blocks
-@cute.kernel
-def breaks(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    for i in range(4):
-        if tidx > 3:
-            break  # here
-        out[tidx] = x[tidx]
-
-
-@two_blocks
-@cute.kernel
-def stores_wide(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    out[tidx] = x[tidx].to(cutlass.Float64)  # here
-
-
-@two_blocks
-@cute.kernel
-def barrier_in_half_a_warp(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    if tidx < 16:
-        cute.arch.barrier()  # here
-    out[tidx] = x[tidx]
-
-
-@two_blocks
-@cute.kernel
-def barrier_in_half_a_block(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    if tidx < 64:
-        cute.arch.barrier()  # here
-    out[tidx] = x[tidx]
-
-
-@two_blocks
-@cute.kernel
-def shuffle_in_half_a_warp(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    v = x[tidx]
-    if tidx < 16:
-        v = v + cute.arch.shuffle_sync_bfly(v, 16)  # here
-    out[tidx] = v
-
-
 @cute.jit
 def too_many_threads(x: cute.Tensor, out: cute.Tensor):
     double(x, out).launch(grid=[1, 1, 1], block=[2048, 1, 1])  # here
-
-
-@two_blocks
-@cute.kernel
-def too_much_shared_memory(x: cute.Tensor, out: cute.Tensor):
-    smem = cutlass.memory.SmemAllocator()
-    first = smem.allocate_tensor(cutlass.Float32, cute.make_layout(40000), 16)
-    second = smem.allocate_tensor(cutlass.Float32, cute.make_layout(40000), 16)  # here
-    first[0] = second[0]
-
-
-@two_blocks
-@cute.kernel
-def odd_alignment(x: cute.Tensor, out: cute.Tensor):
-    smem = cutlass.memory.SmemAllocator()
-    first = smem.allocate_tensor(cutlass.Float32, cute.make_layout(4), 16)
-    second = smem.allocate_tensor(cutlass.Float32, cute.make_layout(4), 9)  # here
-    first[0] = second[0]
-
-
-@two_blocks
-@cute.kernel
-def endless(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    i = cutlass.Int32(0)
-    while i < 10:  # here
-        out[tidx] = x[tidx]
-
-
-@two_blocks
-@cute.kernel
-def misaligned(x: cute.Tensor, out: cute.Tensor):
-    part = cute.make_tensor(x.iterator + 1, cute.make_layout(4))
-    registers = cute.make_rmem_tensor(4, cutlass.Float32)
-    atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), cutlass.Float32, num_bits_per_copy=128)
-    cute.copy(atom, part, registers)  # here
-    out[0] = registers[0]
-
-
-@two_blocks
-@cute.kernel
-def past_the_end(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    block, _, _ = cute.arch.block_idx()
-    i = block * 100 + tidx
-    out[i] = x[i]  # here
-
-
-@one_warp
-@cute.kernel
-def unknown_name(x: cute.Tensor, out: cute.Tensor):
-    cute.arch.issue_clc_query(x)
 
 
 # ---- helpers without a decorator, and functions as arguments --------------------------------------------------------
@@ -320,37 +92,16 @@ def plain_loop(v):
     return total
 
 
-@one_warp
-@cute.kernel
-def with_plain_loop(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    out[tidx] = plain_loop(x[tidx])
-
-
 def plain_if(v):
     if v > 0.0:  # here
         v = -v
     return v
 
 
-@two_blocks
-@cute.kernel
-def with_plain_if(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    out[tidx] = plain_if(x[tidx])
-
-
 def plain_constexpr(v):
     for _ in cutlass.range_constexpr(3):  # here
         v = v + v
     return v
-
-
-@two_blocks
-@cute.kernel
-def with_plain_constexpr(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    out[tidx] = plain_constexpr(x[tidx])
 
 
 @cute.jit
@@ -371,16 +122,124 @@ def applied(x: cute.Tensor, out: cute.Tensor, function: cutlass.Constexpr):
     apply_kernel(x, out, function).launch(grid=[1, 1, 1], block=[32, 1, 1])
 
 
-@one_warp
-@cute.kernel
-def from_below(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
+write(
+    globals(),
+    """
+floor_divide:
+    out[tidx] = x[tidx] // 4
+remainder:
+    out[tidx] = x[tidx] % 4
+clamp_at_ten:
+    value = x[tidx]
+    if value > 10.0:
+        value = cutlass.Float32(10.0)
+    out[tidx] = value
+four_ways:
+    result = cutlass.Float32(3.0)
+    if tidx < 8:
+        result = cutlass.Float32(0.0)
+    elif tidx < 16:
+        result = cutlass.Float32(1.0)
+    else:
+        if tidx % 2 == 1:
+            result = cutlass.Float32(2.0)
+    out[tidx] = result
+sum_below_lane:
+    total = cutlass.Float32(0.0)
+    for i in range(tidx):
+        total += x[i]
+    out[tidx] = total
+halvings:
+    n, count = tidx, cutlass.Int32(0)
+    while n > 1:
+        n = n // 2
+        count += 1
+    out[tidx] = count
+lazy_choice:
+    out[tidx] = x[tidx + 1] - 1.0 if tidx < 31 else cutlass.Float32(-1.0)
+guard_by_and:
+    if tidx < 31 and x[tidx + 1] > 0.0:  # here: the right side runs for every lane
+        out[tidx] = x[tidx]
+with_helper:
+    out[tidx] = twice_and_one(x[tidx])
+prints:
+    if tidx < 2:
+        cute.printf("thread {} has {}", tidx, x[tidx])
+# refused
+type_changes @two_blocks:
+    s = 0
+    for i in range(4):  # here: s is Int32 before the loop and Float32 in it
+        s += x[tidx]
+    out[tidx] = s
+list_by_dynamic_index @two_blocks:
+    table = [1.0, 2.0, 3.0]
+    for i in range(3):
+        out[tidx] = table[i]  # here
+early_return @two_blocks:
+    if tidx > 3:
+        return  # here
+    out[tidx] = x[tidx]
+gone_after_if @two_blocks:
+    if tidx > 3:
+        y = 1.0
+    else:
+        y = 2.0
+    out[tidx] = y  # here
+breaks @two_blocks:
+    for i in range(4):
+        if tidx > 3:
+            break  # here
+        out[tidx] = x[tidx]
+stores_wide @two_blocks:
+    out[tidx] = x[tidx].to(cutlass.Float64)  # here
+barrier_in_half_a_warp @two_blocks:
+    if tidx < 16:
+        cute.arch.barrier()  # here
+    out[tidx] = x[tidx]
+barrier_in_half_a_block @two_blocks:
+    if tidx < 64:
+        cute.arch.barrier()  # here
+    out[tidx] = x[tidx]
+shuffle_in_half_a_warp @two_blocks:
+    v = x[tidx]
+    if tidx < 16:
+        v = v + cute.arch.shuffle_sync_bfly(v, 16)  # here
+    out[tidx] = v
+too_much_shared_memory @two_blocks:
+    smem = cutlass.memory.SmemAllocator()
+    first = smem.allocate_tensor(cutlass.Float32, cute.make_layout(40000), 16)
+    second = smem.allocate_tensor(cutlass.Float32, cute.make_layout(40000), 16)  # here
+    first[0] = second[0]
+odd_alignment @two_blocks:
+    smem = cutlass.memory.SmemAllocator()
+    first = smem.allocate_tensor(cutlass.Float32, cute.make_layout(4), 16)
+    second = smem.allocate_tensor(cutlass.Float32, cute.make_layout(4), 9)  # here
+    first[0] = second[0]
+endless @two_blocks:
+    i = cutlass.Int32(0)
+    while i < 10:  # here
+        out[tidx] = x[tidx]
+misaligned @two_blocks:
+    part = cute.make_tensor(x.iterator + 1, cute.make_layout(4))
+    registers = cute.make_rmem_tensor(4, cutlass.Float32)
+    atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), cutlass.Float32, num_bits_per_copy=128)
+    cute.copy(atom, part, registers)  # here
+    out[0] = registers[0]
+past_the_end @two_blocks:
+    block, _, _ = cute.arch.block_idx()
+    i = block * 100 + tidx
+    out[i] = x[i]  # here
+unknown_name:
+    cute.arch.issue_clc_query(x)
+with_plain_loop:
+    out[tidx] = plain_loop(x[tidx])
+with_plain_if @two_blocks:
+    out[tidx] = plain_if(x[tidx])
+with_plain_constexpr @two_blocks:
+    out[tidx] = plain_constexpr(x[tidx])
+from_below:
     out[tidx] = cute.arch.shuffle_sync_up(x[tidx], 3)
-
-
-@one_warp
-@cute.kernel
-def throws_away(x: cute.Tensor, out: cute.Tensor):
+throws_away:
     tidx, _, _ = cute.arch.thread_idx()  # `_` is a number here
     total = cutlass.Float32(0.0)
     for i in range(tidx):
@@ -391,51 +250,29 @@ def throws_away(x: cute.Tensor, out: cute.Tensor):
         values[0] = x[i]
         total += values[0]
     out[tidx] = total
-
-
-@one_warp
-@cute.kernel
-def layout_of_the_block(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
+layout_of_the_block:
     bidx, _, _ = cute.arch.block_idx()
     rows = cutlass.min(cutlass.Int32(4), x.shape[0] - bidx * 100)
     if tidx < 4:
         grid = cute.make_tensor(x.iterator, cute.make_layout((rows, 2), stride=(rows - 2, 16)))
         out[tidx] = grid[tidx, 1]
         out[tidx + 8] = cutlass.Float32(cute.size(grid))
-
-
-@one_warp
-@cute.kernel
-def layout_of_each_thread(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
+layout_of_each_thread:
     mine = cute.make_tensor(x.iterator, cute.make_layout(tidx + 1))  # here
     out[tidx] = mine[0]
-
-
-@one_warp
-@cute.kernel
-def tries(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
+tries:
     try:
         out[tidx] = x[tidx]
     finally:
         out[tidx] = x[tidx] + 1.0
-
-
-@one_warp
-@cute.kernel
-def matches(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
+matches:
     match len(x.shape):
         case 1:
             out[tidx] = x[tidx]
-
-
-@one_warp
-@cute.kernel
-def sets_a_global(x: cute.Tensor, out: cute.Tensor):
+sets_a_global:
     global last
     tidx, _, _ = cute.arch.thread_idx()
     last = x[tidx]
     out[tidx] = last
+""",
+)

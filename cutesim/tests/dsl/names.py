@@ -6,60 +6,7 @@ from cutlass import utils
 from cutlass.cute import typing
 
 from .hosts import Constexpr, launched, one_warp
-
-
-@one_warp
-@cute.kernel
-def unsigned_types(x: cute.Tensor, out: cute.Tensor):
-    """out (128,): x as Uint8, Uint16, and the quotient by 3 as Uint64, in Int32; then 2 x + 1."""
-    tidx, _, _ = cute.arch.thread_idx()
-    v = x[tidx]
-    out[tidx] = v.to(cutlass.Uint8).to(cutlass.Int32)
-    out[tidx + 32] = v.to(cutlass.Uint16).to(cutlass.Int32)
-    out[tidx + 64] = (v.to(cutlass.Uint64) // cutlass.Uint64(3)).to(cutlass.Int32)
-    out[tidx + 96] = v + cutlass.as_numeric(v) + cutlass.as_numeric(1)
-
-
-@one_warp
-@cute.kernel
-def loops_and_conditions(x: cute.Tensor, out: cute.Tensor):
-    """The sum of the numbers below the lane's; 100 more in lanes below WARP_SIZE / 4."""
-    tidx, _, _ = cute.arch.thread_idx()
-    total = cutlass.Int32(0)
-    for i in cutlass.range(tidx):
-        total += i
-    if cutlass.dynamic_expr(tidx < cute.arch.WARP_SIZE // 4):
-        total += 100
-    out[tidx] = cute.arch.shuffle_sync_bfly(total, 0, mask=cute.arch.FULL_MASK)
-
-
-@one_warp
-@cute.kernel
-def old_range(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    total = cutlass.Int32(0)
-    for i in cutlass.range_dynamic(tidx):
-        total += i
-    out[tidx] = total
-
-
-@one_warp
-@cute.kernel
-def built_ins(x: cute.Tensor, out: cute.Tensor):
-    """How far x is from the lane's number, and marks for which conditions held; says "traced" once."""
-    tidx, _, _ = cute.arch.thread_idx()
-    print("traced")
-    v = x[tidx]
-    total = max(v, tidx) - min(v, tidx)
-    for i in range(3):
-        total += i
-    if any([tidx < 3, tidx > 30]):
-        total += 1000
-    if all([tidx > 3, tidx < 8]):
-        total += 2000
-    if cutlass.const_expr(isinstance(v, cutlass.Int32) and not isinstance(v, cutlass.Float32)):
-        total += 5000
-    out[tidx] = total
+from .written import write
 
 
 def annotated(
@@ -82,110 +29,6 @@ def annotated(
     swizzle: cute.Swizzle,
 ):
     return a + b + shape[0] + stride[0] + coord[0] + tile[0] + tiler[0] + ints[0]
-
-
-@one_warp
-@cute.kernel
-def annotations(x: cute.Tensor, out: cute.Tensor):
-    """The lane's number, twice, and 1 + 2 + … + 6."""
-    tidx, _, _ = cute.arch.thread_idx()
-    cute.arch.setmaxregister_decrease(24)
-    cute.arch.setmaxregister_increase(240)
-    plain = isinstance(x.layout, cute.Layout) and not isinstance(x.layout, (cute.ComposedLayout, cute.Swizzle))
-    nothing = (None,) * (9 if cutlass.const_expr(plain) else 8)
-    out[tidx] = annotated(tidx, tidx, (1,), (2,), (3,), (4,), (5,), (6,), *nothing)
-
-
-@one_warp
-@cute.kernel
-def vectors(x: cute.Tensor, out: cute.Tensor):
-    """Lane 0: x[0:4] + 1 of ones_like, x - x of zeros_like, 3 of full, 5 of full_like, and the size in bytes of 8 numbers."""
-    tidx, _, _ = cute.arch.thread_idx()
-    if tidx == 0:
-        row = cute.make_tensor(x.iterator, cute.make_layout(4))
-        v = row.load()
-        registers = cute.make_rmem_tensor_like(row)
-        registers.store(v + cute.ones_like(v))
-        cute.basic_copy(registers, cute.make_tensor(out.iterator, cute.make_layout(4)))
-        registers.store(cute.zeros_like(v))
-        cute.autovec_copy(registers, cute.make_tensor(out.iterator + 4, cute.make_layout(4)))
-        registers.store(cute.full((4,), 3, cutlass.Int32) + cute.full_like(v, 5))
-        cute.basic_copy(registers, cute.make_tensor(out.iterator + 8, cute.make_layout(4)))
-        out[12] = cute.size_in_bytes(cutlass.Int32, cute.make_layout(8))
-
-
-@one_warp
-@cute.kernel
-def predicated(x: cute.Tensor, out: cute.Tensor):
-    """Lane 0 copies those of eight numbers whose place is below (5)."""
-    tidx, _, _ = cute.arch.thread_idx()
-    if tidx == 0:
-        row = cute.make_tensor(x.iterator, cute.make_layout(8))
-        pred = cute.make_rmem_tensor(8, cutlass.Boolean)
-        for i in cutlass.range_constexpr(8):
-            pred[i] = cute.elem_less((i,), (5,))
-        cute.basic_copy_if(pred, row, cute.make_tensor(out.iterator, cute.make_layout(8)))
-
-
-@one_warp
-@cute.kernel
-def recast(x: cute.Tensor, out: cute.Tensor):
-    """x (Int32) seen as Int16: the low half of each number."""
-    tidx, _, _ = cute.arch.thread_idx()
-    halves = cute.recast_tensor(x, cutlass.Int16)
-    out[tidx] = halves[2 * tidx].to(cutlass.Int32)
-
-
-@one_warp
-@cute.kernel
-def recast_registers(x: cute.Tensor, out: cute.Tensor):
-    """Registers of Int16 and Float32 seen as Int32, read and written: both halves swapped, the bits of a number."""
-    tidx, _, _ = cute.arch.thread_idx()
-    halves = cute.make_rmem_tensor((2, 2), cutlass.Int16)
-    words = cute.recast_tensor(halves, cutlass.Int32)
-    for k in cutlass.range_constexpr(2):
-        words[0, k] = x[tidx + 32 * k]
-    if tidx % 2 == 0:
-        halves[0, 1], halves[1, 1] = halves[1, 0], halves[0, 0]
-    out[tidx] = words[0, 1]
-    number = cute.make_rmem_tensor(1, cutlass.Float32)
-    number[0] = tidx.to(cutlass.Float32)
-    out[tidx + 32] = cute.recast_tensor(number, cutlass.Int32)[0]
-    if tidx >= 16:
-        cute.recast_tensor(number, cutlass.Int32)[0] = 0x40000000
-    out[tidx + 64] = number[0].to(cutlass.Int32)
-
-
-@one_warp
-@cute.kernel
-def copy_operations(x: cute.Tensor, out: cute.Tensor):
-    """x to registers, to shared memory, to registers, to out, reversed on the way; each with its own copy operation."""
-    tidx, _, _ = cute.arch.thread_idx()
-    s = utils.SmemAllocator().allocate_tensor(cutlass.Int32, cute.make_layout(32), 16)
-    registers = cute.make_rmem_tensor(1, cutlass.Int32)
-    one = cute.make_layout(1)
-    load = cute.make_copy_atom(cute.nvgpu.CopyG2ROp(), cutlass.Int32, num_bits_per_copy=32)
-    put = cute.make_copy_atom(cute.nvgpu.CopyR2SOp(), cutlass.Int32, num_bits_per_copy=32)
-    get = cute.make_copy_atom(cute.nvgpu.CopyS2ROp(), cutlass.Int32, num_bits_per_copy=32)
-    store = cute.make_copy_atom(cute.nvgpu.CopyR2GOp(), cutlass.Int32, num_bits_per_copy=32)
-    cute.copy(load, cute.make_tensor(x.iterator + cute.assume(tidx, divby=1), one), registers)
-    cute.copy(put, registers, cute.make_tensor(s.iterator + tidx, one))
-    cute.arch.sync_threads()
-    cute.copy(get, cute.make_tensor(s.iterator + (31 - tidx), one), registers)
-    cute.copy(store, registers, cute.make_tensor(out.iterator + tidx, one))
-
-
-@one_warp
-@cute.kernel
-def tiled_by_layout(x: cute.Tensor, out: cute.Tensor):
-    """x to out through a tiled copy made from a thread-value layout: each lane takes elements 2 * lane and 2 * lane + 1."""
-    tidx, _, _ = cute.arch.thread_idx()
-    atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), cutlass.Int32, num_bits_per_copy=64)
-    tiled = cute.make_tiled_copy(atom, cute.make_layout((32, 2), stride=(2, 1)), (64,))
-    part = tiled.get_slice(tidx)
-    source = cute.make_tensor(x.iterator, cute.make_layout(64))
-    target = cute.make_tensor(out.iterator, cute.make_layout(64))
-    cute.copy(atom, part.partition_S(source), part.partition_D(target))
 
 
 @cute.kernel
@@ -253,22 +96,6 @@ def launched_early(x: cute.Tensor, out: cute.Tensor, wait: Constexpr, use_pdl: C
     waits_for_the_kernel_before(x, out, wait).launch(grid=[1, 1, 1], block=[32, 1, 1], use_pdl=use_pdl)
 
 
-@one_warp
-@cute.kernel
-def without_effect(x: cute.Tensor, out: cute.Tensor):
-    """x to out, past every fence and hint."""
-    tidx, _, _ = cute.arch.thread_idx()
-    cute.arch.griddepcontrol_wait()
-    v = x[tidx]
-    cute.arch.fence_acq_rel_cta()
-    cute.arch.fence_acq_rel_cluster()
-    cute.arch.fence_acq_rel_gpu()
-    cute.arch.fence_acq_rel_sys()
-    cute.arch.fence_proxy("async.shared", space="cta")
-    cute.arch.griddepcontrol_launch_dependents()
-    out[tidx] = v
-
-
 @cute.kernel
 def ids(out: cute.Tensor):
     """out (10, 16): a row an answer, a column a block."""
@@ -295,93 +122,6 @@ def ids(out: cute.Tensor):
 @cute.jit
 def cluster_ids(out: cute.Tensor):
     ids(out).launch(grid=[4, 4, 1], block=[32, 1, 1], cluster=[2, 2, 1])
-
-
-@one_warp
-@cute.kernel
-def expected_apart(x: cute.Tensor, out: cute.Tensor):
-    """x (128,) to out (128,) by a bulk copy whose bytes are expected before the arrival, polled with try_wait."""
-    tidx, _, _ = cute.arch.thread_idx()
-    smem = cutlass.memory.SmemAllocator()
-    mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
-    s = smem.allocate_tensor(cutlass.Int32, cute.make_layout(128), byte_alignment=128)
-    if tidx == 0:
-        cute.arch.mbarrier_init(mbar, 1)
-        cute.arch.mbarrier_init_fence()
-    cute.arch.barrier()
-    load = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkG2SOp(), cutlass.Int32)
-    with cute.arch.elect_one():
-        cute.arch.mbarrier_expect_tx(mbar, 512)
-        cute.copy(load, x, s, mbar_ptr=mbar)
-        cute.arch.mbarrier_arrive(mbar)
-    done = cute.arch.mbarrier_try_wait(mbar, 0)
-    while not done:
-        done = cute.arch.mbarrier_try_wait(mbar, 0)
-    for i in cutlass.range(tidx, 128, 32):
-        out[i] = s[i]
-
-
-@launched(64)
-@cute.kernel
-def polled(x: cute.Tensor, out: cute.Tensor):
-    """Warp 0 polls with test_wait until warp 1 has written and arrived; out (32,) is x, reversed."""
-    tidx, _, _ = cute.arch.thread_idx()
-    smem = cutlass.memory.SmemAllocator()
-    mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
-    s = smem.allocate_tensor(cutlass.Int32, cute.make_layout(32), byte_alignment=16)
-    if tidx == 0:
-        cute.arch.mbarrier_init(mbar, 32)
-        cute.arch.mbarrier_init_fence()
-    cute.arch.barrier()
-    if tidx < 32:
-        done = cute.arch.mbarrier_test_wait(mbar, 0)
-        while not done:
-            done = cute.arch.mbarrier_test_wait(mbar, 0)
-        out[tidx] = s[31 - tidx]
-    else:
-        s[tidx - 32] = x[tidx - 32]
-        cute.arch.mbarrier_arrive(mbar)
-
-
-@one_warp
-@cute.kernel
-def polls_for_ever(x: cute.Tensor, out: cute.Tensor):
-    """Nobody arrives: the loop does not end."""
-    tidx, _, _ = cute.arch.thread_idx()
-    mbar = cutlass.memory.SmemAllocator().allocate_array(cutlass.Int64, 1, byte_alignment=8)
-    if tidx == 0:
-        cute.arch.mbarrier_init(mbar, 1)
-        cute.arch.mbarrier_init_fence()
-    cute.arch.barrier()
-    done = cute.arch.mbarrier_test_wait(mbar, 0)
-    while not done:
-        done = cute.arch.mbarrier_test_wait(mbar, 0)
-    out[tidx] = x[tidx]
-
-
-@one_warp
-@cute.kernel
-def atomic_max_of_floats(x: cute.Tensor, out: cute.Tensor):
-    cute.arch.atomic_max(out.iterator, x[0])
-
-
-@one_warp
-@cute.kernel
-def atomic_vectors(x: cute.Tensor, out: cute.Tensor, width: Constexpr = 4, first: Constexpr = 0):
-    """Each lane adds `width` of its block's numbers, from `first` on, to those of `out`."""
-    tidx, _, _ = cute.arch.thread_idx()
-    at = tidx % 8 * width
-    values = cute.make_rmem_tensor(width, cutlass.Float32)
-    for k in cutlass.range_constexpr(width):
-        values[k] = x[at + k]
-    cute.arch.atomic_add(out.iterator + (at + first), values.load().ir_value())
-
-
-@one_warp
-@cute.kernel
-def largest_of_integers(x: cute.Tensor, out: cute.Tensor):
-    v = cute.make_tensor(x.iterator, cute.make_layout(4)).load()
-    out[0] = v.reduce(cute.ReductionOp.MAX, cutlass.Int32(0), 0)
 
 
 class Spaces:
@@ -428,3 +168,182 @@ def counts_to_three():
 def prints_apart():
     print("a", 1, sep="-", end="!\n")
     print("b", 2)
+
+
+write(
+    globals(),
+    '''
+unsigned_types:
+    """out (128,): x as Uint8, Uint16, and the quotient by 3 as Uint64, in Int32; then 2 x + 1."""
+    v = x[tidx]
+    out[tidx] = v.to(cutlass.Uint8).to(cutlass.Int32)
+    out[tidx + 32] = v.to(cutlass.Uint16).to(cutlass.Int32)
+    out[tidx + 64] = (v.to(cutlass.Uint64) // cutlass.Uint64(3)).to(cutlass.Int32)
+    out[tidx + 96] = v + cutlass.as_numeric(v) + cutlass.as_numeric(1)
+loops_and_conditions:
+    """The sum of the numbers below the lane's; 100 more in lanes below WARP_SIZE / 4."""
+    total = cutlass.Int32(0)
+    for i in cutlass.range(tidx):
+        total += i
+    if cutlass.dynamic_expr(tidx < cute.arch.WARP_SIZE // 4):
+        total += 100
+    out[tidx] = cute.arch.shuffle_sync_bfly(total, 0, mask=cute.arch.FULL_MASK)
+old_range:
+    total = cutlass.Int32(0)
+    for i in cutlass.range_dynamic(tidx):
+        total += i
+    out[tidx] = total
+built_ins:
+    """How far x is from the lane's number, and marks for which conditions held; says "traced" once."""
+    print("traced")
+    v = x[tidx]
+    total = max(v, tidx) - min(v, tidx)
+    for i in range(3):
+        total += i
+    if any([tidx < 3, tidx > 30]):
+        total += 1000
+    if all([tidx > 3, tidx < 8]):
+        total += 2000
+    if cutlass.const_expr(isinstance(v, cutlass.Int32) and not isinstance(v, cutlass.Float32)):
+        total += 5000
+    out[tidx] = total
+annotations:
+    """The lane's number, twice, and 1 + 2 + … + 6."""
+    cute.arch.setmaxregister_decrease(24)
+    cute.arch.setmaxregister_increase(240)
+    plain = isinstance(x.layout, cute.Layout) and not isinstance(x.layout, (cute.ComposedLayout, cute.Swizzle))
+    nothing = (None,) * (9 if cutlass.const_expr(plain) else 8)
+    out[tidx] = annotated(tidx, tidx, (1,), (2,), (3,), (4,), (5,), (6,), *nothing)
+vectors:
+    """Lane 0: x[0:4] + 1 of ones_like, x - x of zeros_like, 3 of full, 5 of full_like, and the size in bytes of 8 numbers."""
+    if tidx == 0:
+        row = cute.make_tensor(x.iterator, cute.make_layout(4))
+        v = row.load()
+        registers = cute.make_rmem_tensor_like(row)
+        registers.store(v + cute.ones_like(v))
+        cute.basic_copy(registers, cute.make_tensor(out.iterator, cute.make_layout(4)))
+        registers.store(cute.zeros_like(v))
+        cute.autovec_copy(registers, cute.make_tensor(out.iterator + 4, cute.make_layout(4)))
+        registers.store(cute.full((4,), 3, cutlass.Int32) + cute.full_like(v, 5))
+        cute.basic_copy(registers, cute.make_tensor(out.iterator + 8, cute.make_layout(4)))
+        out[12] = cute.size_in_bytes(cutlass.Int32, cute.make_layout(8))
+predicated:
+    """Lane 0 copies those of eight numbers whose place is below (5)."""
+    if tidx == 0:
+        row = cute.make_tensor(x.iterator, cute.make_layout(8))
+        pred = cute.make_rmem_tensor(8, cutlass.Boolean)
+        for i in cutlass.range_constexpr(8):
+            pred[i] = cute.elem_less((i,), (5,))
+        cute.basic_copy_if(pred, row, cute.make_tensor(out.iterator, cute.make_layout(8)))
+recast:
+    """x (Int32) seen as Int16: the low half of each number."""
+    halves = cute.recast_tensor(x, cutlass.Int16)
+    out[tidx] = halves[2 * tidx].to(cutlass.Int32)
+recast_registers:
+    """Registers of Int16 and Float32 seen as Int32, read and written: both halves swapped, the bits of a number."""
+    halves = cute.make_rmem_tensor((2, 2), cutlass.Int16)
+    words = cute.recast_tensor(halves, cutlass.Int32)
+    for k in cutlass.range_constexpr(2):
+        words[0, k] = x[tidx + 32 * k]
+    if tidx % 2 == 0:
+        halves[0, 1], halves[1, 1] = halves[1, 0], halves[0, 0]
+    out[tidx] = words[0, 1]
+    number = cute.make_rmem_tensor(1, cutlass.Float32)
+    number[0] = tidx.to(cutlass.Float32)
+    out[tidx + 32] = cute.recast_tensor(number, cutlass.Int32)[0]
+    if tidx >= 16:
+        cute.recast_tensor(number, cutlass.Int32)[0] = 0x40000000
+    out[tidx + 64] = number[0].to(cutlass.Int32)
+copy_operations:
+    """x to registers, to shared memory, to registers, to out, reversed on the way; each with its own copy operation."""
+    s = utils.SmemAllocator().allocate_tensor(cutlass.Int32, cute.make_layout(32), 16)
+    registers = cute.make_rmem_tensor(1, cutlass.Int32)
+    one = cute.make_layout(1)
+    load = cute.make_copy_atom(cute.nvgpu.CopyG2ROp(), cutlass.Int32, num_bits_per_copy=32)
+    put = cute.make_copy_atom(cute.nvgpu.CopyR2SOp(), cutlass.Int32, num_bits_per_copy=32)
+    get = cute.make_copy_atom(cute.nvgpu.CopyS2ROp(), cutlass.Int32, num_bits_per_copy=32)
+    store = cute.make_copy_atom(cute.nvgpu.CopyR2GOp(), cutlass.Int32, num_bits_per_copy=32)
+    cute.copy(load, cute.make_tensor(x.iterator + cute.assume(tidx, divby=1), one), registers)
+    cute.copy(put, registers, cute.make_tensor(s.iterator + tidx, one))
+    cute.arch.sync_threads()
+    cute.copy(get, cute.make_tensor(s.iterator + (31 - tidx), one), registers)
+    cute.copy(store, registers, cute.make_tensor(out.iterator + tidx, one))
+tiled_by_layout:
+    """x to out through a tiled copy made from a thread-value layout: each lane takes elements 2 * lane and 2 * lane + 1."""
+    atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), cutlass.Int32, num_bits_per_copy=64)
+    tiled = cute.make_tiled_copy(atom, cute.make_layout((32, 2), stride=(2, 1)), (64,))
+    part = tiled.get_slice(tidx)
+    source = cute.make_tensor(x.iterator, cute.make_layout(64))
+    target = cute.make_tensor(out.iterator, cute.make_layout(64))
+    cute.copy(atom, part.partition_S(source), part.partition_D(target))
+without_effect:
+    """x to out, past every fence and hint."""
+    cute.arch.griddepcontrol_wait()
+    v = x[tidx]
+    cute.arch.fence_acq_rel_cta()
+    cute.arch.fence_acq_rel_cluster()
+    cute.arch.fence_acq_rel_gpu()
+    cute.arch.fence_acq_rel_sys()
+    cute.arch.fence_proxy("async.shared", space="cta")
+    cute.arch.griddepcontrol_launch_dependents()
+    out[tidx] = v
+expected_apart:
+    """x (128,) to out (128,) by a bulk copy whose bytes are expected before the arrival, polled with try_wait."""
+    smem = cutlass.memory.SmemAllocator()
+    mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
+    s = smem.allocate_tensor(cutlass.Int32, cute.make_layout(128), byte_alignment=128)
+    if tidx == 0:
+        cute.arch.mbarrier_init(mbar, 1)
+        cute.arch.mbarrier_init_fence()
+    cute.arch.barrier()
+    load = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkG2SOp(), cutlass.Int32)
+    with cute.arch.elect_one():
+        cute.arch.mbarrier_expect_tx(mbar, 512)
+        cute.copy(load, x, s, mbar_ptr=mbar)
+        cute.arch.mbarrier_arrive(mbar)
+    done = cute.arch.mbarrier_try_wait(mbar, 0)
+    while not done:
+        done = cute.arch.mbarrier_try_wait(mbar, 0)
+    for i in cutlass.range(tidx, 128, 32):
+        out[i] = s[i]
+polled @launched(64):
+    """Warp 0 polls with test_wait until warp 1 has written and arrived; out (32,) is x, reversed."""
+    smem = cutlass.memory.SmemAllocator()
+    mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
+    s = smem.allocate_tensor(cutlass.Int32, cute.make_layout(32), byte_alignment=16)
+    if tidx == 0:
+        cute.arch.mbarrier_init(mbar, 32)
+        cute.arch.mbarrier_init_fence()
+    cute.arch.barrier()
+    if tidx < 32:
+        done = cute.arch.mbarrier_test_wait(mbar, 0)
+        while not done:
+            done = cute.arch.mbarrier_test_wait(mbar, 0)
+        out[tidx] = s[31 - tidx]
+    else:
+        s[tidx - 32] = x[tidx - 32]
+        cute.arch.mbarrier_arrive(mbar)
+polls_for_ever:
+    """Nobody arrives: the loop does not end."""
+    mbar = cutlass.memory.SmemAllocator().allocate_array(cutlass.Int64, 1, byte_alignment=8)
+    if tidx == 0:
+        cute.arch.mbarrier_init(mbar, 1)
+        cute.arch.mbarrier_init_fence()
+    cute.arch.barrier()
+    done = cute.arch.mbarrier_test_wait(mbar, 0)
+    while not done:
+        done = cute.arch.mbarrier_test_wait(mbar, 0)
+    out[tidx] = x[tidx]
+atomic_max_of_floats:
+    cute.arch.atomic_max(out.iterator, x[0])
+atomic_vectors(x, out, *, width=4, first=0):
+    """Each lane adds `width` of its block's numbers, from `first` on, to those of `out`."""
+    at = tidx % 8 * width
+    values = cute.make_rmem_tensor(width, cutlass.Float32)
+    for k in cutlass.range_constexpr(width):
+        values[k] = x[at + k]
+    cute.arch.atomic_add(out.iterator + (at + first), values.load().ir_value())
+largest_of_integers:
+    out[0] = v.reduce(cute.ReductionOp.MAX, cutlass.Int32(0), 0)
+''',
+)

@@ -7,6 +7,8 @@ are right.
 import cutlass
 import cutlass.cute as cute
 
+from .written import write
+
 
 def launched(body, warps=2, blocks=1, cluster=None):
     """A host function that launches `body` with so many warps."""
@@ -21,51 +23,6 @@ def launched(body, warps=2, blocks=1, cluster=None):
     return host
 
 
-@cute.kernel
-def nothing(x: cute.Tensor):
-    tid, _, _ = cute.arch.thread_idx()
-    x[tid] = 1
-
-
-@cute.kernel
-def barriers(x: cute.Tensor):
-    smem = cutlass.memory.SmemAllocator()
-    buffer = smem.allocate_tensor(cutlass.Int32, cute.make_layout(96))
-    tid, _, _ = cute.arch.thread_idx()
-    for _ in cutlass.range_constexpr(4):
-        buffer[tid] = x[tid]
-        cute.arch.barrier()
-        x[tid] = buffer[(tid + 32) % 96]
-        cute.arch.barrier()
-
-
-@cute.kernel
-def no_barrier(x: cute.Tensor):
-    smem = cutlass.memory.SmemAllocator()
-    buffer = smem.allocate_tensor(cutlass.Int32, cute.make_layout(2))
-    tid, _, _ = cute.arch.thread_idx()
-    warp = tid // 32
-    if tid % 32 == 0:
-        buffer[warp] = warp + 1
-    x[tid] = buffer[1 - warp]
-
-
-@cute.kernel
-def tickets(x: cute.Tensor):
-    """Each warp draws a ticket and counts: every order of the three atomics."""
-    tid, _, _ = cute.arch.thread_idx()
-    if tid % 32 == 0:
-        old = cute.arch.atomic_add(x.iterator, cutlass.Int32(1))
-        cute.arch.atomic_add(x.iterator + 1 + old, cutlass.Int32(1))
-
-
-@cute.kernel
-def sums(x: cute.Tensor):
-    tid, _, _ = cute.arch.thread_idx()
-    if tid % 32 == 0:
-        cute.arch.atomic_add(x.iterator, cutlass.Int32(1))
-
-
 @cute.jit
 def initialise(mbar, count: cutlass.Constexpr):
     """An mbarrier of so many arrivals, which the whole block may use after this."""
@@ -74,48 +31,6 @@ def initialise(mbar, count: cutlass.Constexpr):
         cute.arch.mbarrier_init(mbar, count)
         cute.arch.mbarrier_init_fence()
     cute.arch.barrier()
-
-
-@cute.kernel
-def mbarrier_wraps(x: cute.Tensor):
-    """Two phases are counted by warp 1 alone, so that warp 0 may find the parity turned back."""
-    smem = cutlass.memory.SmemAllocator()
-    mbar = smem.allocate_array(cutlass.Int64, 1)
-    tid, _, _ = cute.arch.thread_idx()
-    initialise(mbar, 1)
-    if tid < 32:
-        cute.arch.mbarrier_wait(mbar, 0)
-    elif tid == 32:
-        cute.arch.mbarrier_arrive(mbar)
-        cute.arch.mbarrier_arrive(mbar)
-
-
-@cute.kernel
-def mbarrier_two_phases(x: cute.Tensor):
-    """As above, and warp 0 arrives too: nobody can be a phase ahead."""
-    smem = cutlass.memory.SmemAllocator()
-    mbar = smem.allocate_array(cutlass.Int64, 1)
-    tid, _, _ = cute.arch.thread_idx()
-    initialise(mbar, 2)
-    for phase in cutlass.range_constexpr(2):
-        if tid % 32 == 0:
-            cute.arch.mbarrier_arrive(mbar)
-        cute.arch.mbarrier_wait(mbar, phase)
-
-
-@cute.kernel
-def tests_once(x: cute.Tensor):
-    """Warp 0 asks once whether warp 1 has arrived: both answers are legal."""
-    smem = cutlass.memory.SmemAllocator()
-    mbar = smem.allocate_array(cutlass.Int64, 1)
-    tid, _, _ = cute.arch.thread_idx()
-    initialise(mbar, 1)
-    if tid == 0:
-        came = cute.arch.mbarrier_test_wait(mbar, 0)
-        if came:
-            x[0] = 1
-    elif tid == 32:
-        cute.arch.mbarrier_arrive(mbar)
 
 
 def _sleeper(says_so_first: bool):
@@ -147,20 +62,6 @@ def _sleeper(says_so_first: bool):
 
 
 wakes_too_early, sleeps_safely = _sleeper(says_so_first=False), _sleeper(says_so_first=True)
-
-
-@cute.kernel
-def arrival_only_if_first(x: cute.Tensor):
-    """Three warps; the one that draws ticket 2 forgets to arrive, unless it is warp 2."""
-    smem = cutlass.memory.SmemAllocator()
-    mbar = smem.allocate_array(cutlass.Int64, 1)
-    tid, _, _ = cute.arch.thread_idx()
-    initialise(mbar, 3)
-    if tid % 32 == 0:
-        ticket = cute.arch.atomic_add(x.iterator, cutlass.Int32(1))
-        if ticket != 2 or tid == 64:
-            cute.arch.mbarrier_arrive(mbar)
-    cute.arch.mbarrier_wait(mbar, 0)
 
 
 def _ring(frees_twice: bool, rounds: int = 3):
@@ -266,47 +167,6 @@ def _lock(releases: bool):
 lock, lock_kept = _lock(True), _lock(False)
 
 
-@cute.kernel
-def lost_update(x: cute.Tensor):
-    """Each warp reads and writes a counter by two atomics: another may come between."""
-    tid, _, _ = cute.arch.thread_idx()
-    if tid % 32 == 0:
-        old = cute.arch.atomic_or(x.iterator, cutlass.Int32(0))
-        cute.arch.atomic_exch(x.iterator, old + 1)
-
-
-@cute.kernel
-def last_one_sums(x: cute.Tensor):
-    """Each block writes its part; the block whose ticket is the last adds them up."""
-    tid, _, _ = cute.arch.thread_idx()
-    bid, _, _ = cute.arch.block_idx()
-    grid, _, _ = cute.arch.grid_dim()
-    if tid == 0:
-        x[8 + bid] = bid + 1
-        cute.arch.fence_acq_rel_gpu()
-        ticket = cute.arch.atomic_add(x.iterator, cutlass.Int32(1))
-        cute.arch.fence_acq_rel_gpu()
-        if ticket == grid - 1:
-            total = cutlass.Int32(0)
-            for b in range(grid):
-                total += x[8 + b]
-            x[1] = total
-
-
-@cute.kernel
-def first_one_sums(x: cute.Tensor):
-    """As above, and the block of number 2 adds them up, whether it is the last or not."""
-    tid, _, _ = cute.arch.thread_idx()
-    bid, _, _ = cute.arch.block_idx()
-    if tid == 0:
-        cute.arch.atomic_exch(x.iterator + 8 + bid, bid + 1)
-        if bid == 2:
-            total = cutlass.Int32(0)
-            for b in cutlass.range_constexpr(3):
-                total += cute.arch.atomic_or(x.iterator + 8 + b, cutlass.Int32(0))
-            x[1] = total
-
-
 def _named(wrong: bool):
     @cute.kernel
     def named(x: cute.Tensor):
@@ -362,3 +222,118 @@ def _exchange(waits: bool):
 
 
 exchange, exchange_without_wait = _exchange(waits=True), _exchange(waits=False)
+
+
+write(
+    globals(),
+    '''
+nothing:
+    tid, _, _ = cute.arch.thread_idx()
+    x[tid] = 1
+barriers:
+    smem = cutlass.memory.SmemAllocator()
+    buffer = smem.allocate_tensor(cutlass.Int32, cute.make_layout(96))
+    tid, _, _ = cute.arch.thread_idx()
+    for _ in cutlass.range_constexpr(4):
+        buffer[tid] = x[tid]
+        cute.arch.barrier()
+        x[tid] = buffer[(tid + 32) % 96]
+        cute.arch.barrier()
+no_barrier:
+    smem = cutlass.memory.SmemAllocator()
+    buffer = smem.allocate_tensor(cutlass.Int32, cute.make_layout(2))
+    tid, _, _ = cute.arch.thread_idx()
+    warp = tid // 32
+    if tid % 32 == 0:
+        buffer[warp] = warp + 1
+    x[tid] = buffer[1 - warp]
+tickets:
+    """Each warp draws a ticket and counts: every order of the three atomics."""
+    tid, _, _ = cute.arch.thread_idx()
+    if tid % 32 == 0:
+        old = cute.arch.atomic_add(x.iterator, cutlass.Int32(1))
+        cute.arch.atomic_add(x.iterator + 1 + old, cutlass.Int32(1))
+sums:
+    tid, _, _ = cute.arch.thread_idx()
+    if tid % 32 == 0:
+        cute.arch.atomic_add(x.iterator, cutlass.Int32(1))
+mbarrier_wraps:
+    """Two phases are counted by warp 1 alone, so that warp 0 may find the parity turned back."""
+    smem = cutlass.memory.SmemAllocator()
+    mbar = smem.allocate_array(cutlass.Int64, 1)
+    tid, _, _ = cute.arch.thread_idx()
+    initialise(mbar, 1)
+    if tid < 32:
+        cute.arch.mbarrier_wait(mbar, 0)
+    elif tid == 32:
+        cute.arch.mbarrier_arrive(mbar)
+        cute.arch.mbarrier_arrive(mbar)
+mbarrier_two_phases:
+    """As above, and warp 0 arrives too: nobody can be a phase ahead."""
+    smem = cutlass.memory.SmemAllocator()
+    mbar = smem.allocate_array(cutlass.Int64, 1)
+    tid, _, _ = cute.arch.thread_idx()
+    initialise(mbar, 2)
+    for phase in cutlass.range_constexpr(2):
+        if tid % 32 == 0:
+            cute.arch.mbarrier_arrive(mbar)
+        cute.arch.mbarrier_wait(mbar, phase)
+tests_once:
+    """Warp 0 asks once whether warp 1 has arrived: both answers are legal."""
+    smem = cutlass.memory.SmemAllocator()
+    mbar = smem.allocate_array(cutlass.Int64, 1)
+    tid, _, _ = cute.arch.thread_idx()
+    initialise(mbar, 1)
+    if tid == 0:
+        came = cute.arch.mbarrier_test_wait(mbar, 0)
+        if came:
+            x[0] = 1
+    elif tid == 32:
+        cute.arch.mbarrier_arrive(mbar)
+arrival_only_if_first:
+    """Three warps; the one that draws ticket 2 forgets to arrive, unless it is warp 2."""
+    smem = cutlass.memory.SmemAllocator()
+    mbar = smem.allocate_array(cutlass.Int64, 1)
+    tid, _, _ = cute.arch.thread_idx()
+    initialise(mbar, 3)
+    if tid % 32 == 0:
+        ticket = cute.arch.atomic_add(x.iterator, cutlass.Int32(1))
+        if ticket != 2 or tid == 64:
+            cute.arch.mbarrier_arrive(mbar)
+    cute.arch.mbarrier_wait(mbar, 0)
+lost_update:
+    """Each warp reads and writes a counter by two atomics: another may come between."""
+    tid, _, _ = cute.arch.thread_idx()
+    if tid % 32 == 0:
+        old = cute.arch.atomic_or(x.iterator, cutlass.Int32(0))
+        cute.arch.atomic_exch(x.iterator, old + 1)
+last_one_sums:
+    """Each block writes its part; the block whose ticket is the last adds them up."""
+    tid, _, _ = cute.arch.thread_idx()
+    bid, _, _ = cute.arch.block_idx()
+    grid, _, _ = cute.arch.grid_dim()
+    if tid == 0:
+        x[8 + bid] = bid + 1
+        cute.arch.fence_acq_rel_gpu()
+        ticket = cute.arch.atomic_add(x.iterator, cutlass.Int32(1))
+        cute.arch.fence_acq_rel_gpu()
+        if ticket == grid - 1:
+            total = cutlass.Int32(0)
+            for b in range(grid):
+                total += x[8 + b]
+            x[1] = total
+first_one_sums:
+    """As above, and the block of number 2 adds them up, whether it is the last or not."""
+    tid, _, _ = cute.arch.thread_idx()
+    bid, _, _ = cute.arch.block_idx()
+    if tid == 0:
+        cute.arch.atomic_exch(x.iterator + 8 + bid, bid + 1)
+        if bid == 2:
+            total = cutlass.Int32(0)
+            for b in cutlass.range_constexpr(3):
+                total += cute.arch.atomic_or(x.iterator + 8 + b, cutlass.Int32(0))
+            x[1] = total
+''',
+    parameters="x",
+    host="",
+)

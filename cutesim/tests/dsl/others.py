@@ -12,6 +12,7 @@ from cutlass.cutlass_dsl import dsl_user_op
 from cutlass.experimental import primitives
 
 from .hosts import Constexpr, launched, one_warp
+from .written import write
 
 T = cutlass_dsl.T
 SIDE_EFFECTS = {"has_side_effects": True, "is_align_stack": False, "asm_dialect": llvm.AsmDialect.AD_ATT}
@@ -85,45 +86,6 @@ def between(a: Float32, low: Float32, high: Float32, *, loc=None, ip=None) -> Fl
 @dsl_user_op
 def clock(*, loc=None, ip=None) -> Int32:
     return Int32(llvm.inline_asm(T.i32(), [], "mov.u32 $0, %clock;", "=r", **SIDE_EFFECTS))
-
-
-@launched(32, blocks=2, cluster=2)
-@cute.kernel
-def swap(x: cute.Tensor, out: cute.Tensor):
-    """Two blocks of a cluster exchange 2 ^ x."""
-    tidx, _, _ = cute.arch.thread_idx()
-    bidx, _, _ = cute.arch.block_idx()
-    smem = cutlass.memory.SmemAllocator()
-    box = smem.allocate_tensor(Float32, cute.make_layout(32))
-    mbar = smem.allocate_array(cutlass.Int64, 1)
-    rank = cute.arch.block_idx_in_cluster()
-    if tidx == 0:
-        cute.arch.mbarrier_init(mbar, 1)
-        cute.arch.mbarrier_init_fence()
-    cute.arch.cluster_arrive_relaxed()
-    cute.arch.cluster_wait()
-    if tidx == 0:
-        cute.arch.mbarrier_arrive_and_expect_tx(mbar, 128)
-    send(exp2_fast(x[bidx, tidx]), box.iterator + tidx, mbar, 1 - rank)
-    cute.arch.mbarrier_wait(mbar, 0)
-    out[bidx, tidx] = box[tidx]
-    cute.arch.cluster_arrive()
-    cute.arch.cluster_wait()
-
-
-@launched(8)
-@cute.kernel
-def four(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    words = load_four(x.iterator + 4 * tidx, Int32(tidx < 5))
-    for i in cutlass.range_constexpr(4):
-        out[4 * tidx + i] = between(words[i].bitcast(Float32), 3.0, 17.5)
-
-
-@launched(1)
-@cute.kernel
-def ask_the_clock(x: cute.Tensor):
-    x[0] = Float32(clock())
 
 
 def scaled(factor, x):
@@ -210,47 +172,6 @@ class Unknown:
     @cute.jit
     def __call__(self, x: cute.Tensor):
         unknown_kernel(x).launch(grid=[1, 1, 1], block=[32, 1, 1])
-
-
-@launched(32, blocks=3)
-@cute.kernel
-def locked(lock: cute.Tensor, total: cute.Tensor, out: cute.Tensor):
-    """Each block adds 1 to a total that a lock guards, taken and given back by atomics that acquire and release."""
-    tidx, _, _ = cute.arch.thread_idx()
-    bidx, _, _ = cute.arch.block_idx()
-    if tidx < 12:
-        out[tidx, 0] = cute.arch.activemask()
-    out[tidx, 1] = cute.arch.clz(tidx)
-    if tidx == 0:
-        held = cutlass.Int32(1)
-        while held != 0:
-            held = cute.arch.atomic_cas(
-                lock.iterator, cmp=cutlass.Int32(0), val=cutlass.Int32(1), sem="acquire", scope="gpu"
-            )
-        place = (total.iterator + 1) - 1
-        place.store(place.load() + 1)
-        cute.arch.atomic_exch(lock.iterator, cutlass.Int32(0), sem="release", scope="gpu")
-
-
-@one_warp
-@cute.kernel
-def transpose(x: cute.Tensor, out: cute.Tensor, how: Constexpr = "elements", parameters: Constexpr = (5, 0, 5)):
-    """A (32, 32) tile through shared memory, swizzled so that neither its rows nor its columns meet in a bank."""
-    lane = cute.arch.lane_idx()
-    plain = cute.make_layout((32, 32), stride=(32, 1))
-    layout = cute.make_composed_layout(cute.make_swizzle(*parameters), 0, plain)
-    sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, layout, byte_alignment=128)
-    if cutlass.const_expr(how == "vectors"):
-        for i in cutlass.range_constexpr(8):
-            tile = (4 * i + lane // 8, lane % 8)
-            cute.autovec_copy(cute.local_tile(x, (1, 4), tile), cute.local_tile(sX, (1, 4), tile))
-    else:
-        for i in cutlass.range_constexpr(cute.size(layout, mode=[0])):
-            row = sX[i, None]
-            row[lane] = x[i, lane]
-    cute.arch.sync_warp()
-    for i in cutlass.range_constexpr(32):
-        out[i, lane] = sX[lane, i]
 
 
 class ComposedNumbers:
@@ -346,71 +267,6 @@ def arrived(ptr: cute.Pointer, *, loc=None, ip=None) -> cutlass.Uint32:
     )
 
 
-@launched(32, blocks=2, cooperative=True)
-@cute.kernel
-def meet(count: cute.Tensor, x: cute.Tensor, out: cute.Tensor):
-    """Two blocks meet at a counter in global memory, then each reads what the other wrote."""
-    tidx, bidx = cute.arch.thread_idx()[0], cute.arch.block_idx()[0]
-    x[bidx, tidx] = Float32(32 * bidx + tidx)
-    cute.arch.barrier()
-    if tidx == 0:
-        arrive(count.iterator)
-        seen = cutlass.Uint32(0)
-        while seen < 2:
-            seen = arrived(count.iterator)
-    cute.arch.barrier()
-    out[bidx, tidx] = x[1 - bidx, tidx]
-
-
-@launched(32, blocks=2, cluster=2)
-@cute.kernel
-def pairs(out: cute.Tensor):
-    """64 bits to the other block of a cluster in one st.async."""
-    tidx, bidx = cute.arch.thread_idx()[0], cute.arch.block_idx()[0]
-    smem = cutlass.memory.SmemAllocator()
-    slot = smem.allocate_tensor(cutlass.Int64, cute.make_layout(1), 8)
-    mbar = smem.allocate_array(cutlass.Int64, 1)
-    if tidx == 0:
-        cute.arch.mbarrier_init(mbar, 1)
-        cute.arch.mbarrier_init_fence()
-        cute.arch.mbarrier_arrive_and_expect_tx(mbar, 8)
-    cute.arch.cluster_arrive()
-    cute.arch.cluster_wait()
-    if tidx == 0:
-        there = Int32(cute.arch.map_dsmem_ptr(slot.iterator, bidx ^ 1).toint())
-        barrier = Int32(cute.arch.map_dsmem_ptr(mbar, bidx ^ 1).toint())
-        cute.arch.inline_ptx(
-            "st.async.shared::cluster.mbarrier::complete_tx::bytes.s64 [{$r0}], {$r1}, [{$r2}];",
-            read_only_args=[there, (cutlass.Int64(1) << 40) + bidx, barrier],
-        )
-    cute.arch.mbarrier_wait(mbar, 0)
-    out[bidx, tidx] = slot[0]
-    cute.arch.cluster_arrive()
-    cute.arch.cluster_wait()
-
-
-@one_warp
-@cute.kernel
-def by_hand(x: cute.Tensor, out: cute.Tensor):
-    """What pipelines are made of, and barriers of a pipeline's kind."""
-    lane = cute.arch.lane_idx()
-    smem = cutlass.memory.SmemAllocator()
-    sX = smem.allocate_tensor(Float32, cute.make_layout(32), 16)
-    mbar = smem.allocate_array(cutlass.Int64, 1)
-    if lane == 0:
-        cute.arch.mbarrier_init(mbar, 32)
-    cute.arch.mbarrier_init_fence()
-    pipeline.sync(barrier_id=1)
-    word = cute.make_copy_atom(cute.nvgpu.cpasync.CopyG2SOp(), Float32, num_bits_per_copy=32)
-    cute.copy(word, cute.local_tile(x, (1,), (lane,)), cute.local_tile(sX, (1,), (lane,)))
-    cute.arch.cp_async_mbarrier_arrive_noinc(mbar)
-    state = pipeline.PipelineState(1, Int32(0), Int32(0), Int32(0))
-    cute.arch.mbarrier_wait(mbar + state.index, state.phase)
-    value = sX[31 - lane]
-    pipeline.NamedBarrier(barrier_id=2, num_threads=32).arrive_and_wait()
-    out[lane] = value
-
-
 class Stages:
     """Warp 0 brings columns of x to two stages of shared memory, warp 1 takes them from there to out."""
 
@@ -498,45 +354,6 @@ def exchanged(value, slots, tidx):
     return slots[63 - tidx]
 
 
-@launched(64)
-@cute.kernel
-def listed(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    slots = cutlass.memory.SmemAllocator().allocate_tensor(Float32, cute.make_layout(64), 16)
-    pairs = ((1.0, 2.0), (3.0, 4.0))
-    parts = [exchanged(x[tidx] + a * b, slots, tidx) for a, b in pairs if a < 2.0 or b > 3.0]
-    out[0, tidx] = parts[0] + parts[1]
-    unit = parts[0] * 0.01
-    out[1, tidx] = cute.math.erf(unit) + cute.math.tan(unit) - cute.math.atan2(parts[0], parts[1])
-    out[2, tidx] = cute.math.asin(unit) + cute.math.acos(unit) * cute.math.atan(unit)
-
-
-@one_warp
-@cute.kernel
-def given_in_one_arm(out: cute.Tensor):
-    lane = cute.arch.lane_idx()
-    counter = Counter(Int32(0), 3)
-    if lane < 8:
-        counter.extra = lane
-    out[lane] = counter.extra  # here
-
-
-@launched(64)
-@cute.kernel
-def half_arrive(x: cute.Tensor):
-    """Half of those that an mbarrier counts arrive at it, and all wait."""
-    tidx, _, _ = cute.arch.thread_idx()
-    mbar = cutlass.memory.SmemAllocator().allocate_array(cutlass.Int64, 1)
-    if tidx == 0:
-        cute.arch.mbarrier_init(mbar, 64)
-        cute.arch.mbarrier_init_fence()
-    cute.arch.barrier()
-    if tidx < 32:
-        cute.arch.mbarrier_arrive(mbar)
-    cute.arch.mbarrier_wait(mbar, 0)
-    x[tidx] = 1.0
-
-
 class Flag:
     """Block 0 writes x and sets a flag, block 1 waits for it and reads; `fences` says where there are any."""
 
@@ -575,11 +392,146 @@ class Flag:
             out[tidx] = x[tidx]
 
 
-@launched(32, blocks=2, cluster=2)
-@cute.kernel
-def reads_the_peer(x: cute.Tensor, out: cute.Tensor, early: Constexpr):
+write(
+    globals(),
+    '''
+swap @launched(32, blocks=2, cluster=2):
+    """Two blocks of a cluster exchange 2 ^ x."""
+    bidx, _, _ = cute.arch.block_idx()
+    smem = cutlass.memory.SmemAllocator()
+    box = smem.allocate_tensor(Float32, cute.make_layout(32))
+    mbar = smem.allocate_array(cutlass.Int64, 1)
+    rank = cute.arch.block_idx_in_cluster()
+    if tidx == 0:
+        cute.arch.mbarrier_init(mbar, 1)
+        cute.arch.mbarrier_init_fence()
+    cute.arch.cluster_arrive_relaxed()
+    cute.arch.cluster_wait()
+    if tidx == 0:
+        cute.arch.mbarrier_arrive_and_expect_tx(mbar, 128)
+    send(exp2_fast(x[bidx, tidx]), box.iterator + tidx, mbar, 1 - rank)
+    cute.arch.mbarrier_wait(mbar, 0)
+    out[bidx, tidx] = box[tidx]
+    cute.arch.cluster_arrive()
+    cute.arch.cluster_wait()
+four @launched(8):
+    words = load_four(x.iterator + 4 * tidx, Int32(tidx < 5))
+    for i in cutlass.range_constexpr(4):
+        out[4 * tidx + i] = between(words[i].bitcast(Float32), 3.0, 17.5)
+ask_the_clock(x) @launched(1):
+    x[0] = Float32(clock())
+locked(lock, total, out) @launched(32, blocks=3):
+    """Each block adds 1 to a total that a lock guards, taken and given back by atomics that acquire and release."""
+    bidx, _, _ = cute.arch.block_idx()
+    if tidx < 12:
+        out[tidx, 0] = cute.arch.activemask()
+    out[tidx, 1] = cute.arch.clz(tidx)
+    if tidx == 0:
+        held = cutlass.Int32(1)
+        while held != 0:
+            held = cute.arch.atomic_cas(
+                lock.iterator, cmp=cutlass.Int32(0), val=cutlass.Int32(1), sem="acquire", scope="gpu"
+            )
+        place = (total.iterator + 1) - 1
+        place.store(place.load() + 1)
+        cute.arch.atomic_exch(lock.iterator, cutlass.Int32(0), sem="release", scope="gpu")
+transpose(x, out, *, how='elements', parameters=(5, 0, 5)):
+    """A (32, 32) tile through shared memory, swizzled so that neither its rows nor its columns meet in a bank."""
+    lane = cute.arch.lane_idx()
+    plain = cute.make_layout((32, 32), stride=(32, 1))
+    layout = cute.make_composed_layout(cute.make_swizzle(*parameters), 0, plain)
+    sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, layout, byte_alignment=128)
+    if cutlass.const_expr(how == "vectors"):
+        for i in cutlass.range_constexpr(8):
+            tile = (4 * i + lane // 8, lane % 8)
+            cute.autovec_copy(cute.local_tile(x, (1, 4), tile), cute.local_tile(sX, (1, 4), tile))
+    else:
+        for i in cutlass.range_constexpr(cute.size(layout, mode=[0])):
+            row = sX[i, None]
+            row[lane] = x[i, lane]
+    cute.arch.sync_warp()
+    for i in cutlass.range_constexpr(32):
+        out[i, lane] = sX[lane, i]
+meet(count, x, out) @launched(32, blocks=2, cooperative=True):
+    """Two blocks meet at a counter in global memory, then each reads what the other wrote."""
+    tidx, bidx = cute.arch.thread_idx()[0], cute.arch.block_idx()[0]
+    x[bidx, tidx] = Float32(32 * bidx + tidx)
+    cute.arch.barrier()
+    if tidx == 0:
+        arrive(count.iterator)
+        seen = cutlass.Uint32(0)
+        while seen < 2:
+            seen = arrived(count.iterator)
+    cute.arch.barrier()
+    out[bidx, tidx] = x[1 - bidx, tidx]
+pairs(out) @launched(32, blocks=2, cluster=2):
+    """64 bits to the other block of a cluster in one st.async."""
+    tidx, bidx = cute.arch.thread_idx()[0], cute.arch.block_idx()[0]
+    smem = cutlass.memory.SmemAllocator()
+    slot = smem.allocate_tensor(cutlass.Int64, cute.make_layout(1), 8)
+    mbar = smem.allocate_array(cutlass.Int64, 1)
+    if tidx == 0:
+        cute.arch.mbarrier_init(mbar, 1)
+        cute.arch.mbarrier_init_fence()
+        cute.arch.mbarrier_arrive_and_expect_tx(mbar, 8)
+    cute.arch.cluster_arrive()
+    cute.arch.cluster_wait()
+    if tidx == 0:
+        there = Int32(cute.arch.map_dsmem_ptr(slot.iterator, bidx ^ 1).toint())
+        barrier = Int32(cute.arch.map_dsmem_ptr(mbar, bidx ^ 1).toint())
+        cute.arch.inline_ptx(
+            "st.async.shared::cluster.mbarrier::complete_tx::bytes.s64 [{$r0}], {$r1}, [{$r2}];",
+            read_only_args=[there, (cutlass.Int64(1) << 40) + bidx, barrier],
+        )
+    cute.arch.mbarrier_wait(mbar, 0)
+    out[bidx, tidx] = slot[0]
+    cute.arch.cluster_arrive()
+    cute.arch.cluster_wait()
+by_hand:
+    """What pipelines are made of, and barriers of a pipeline's kind."""
+    lane = cute.arch.lane_idx()
+    smem = cutlass.memory.SmemAllocator()
+    sX = smem.allocate_tensor(Float32, cute.make_layout(32), 16)
+    mbar = smem.allocate_array(cutlass.Int64, 1)
+    if lane == 0:
+        cute.arch.mbarrier_init(mbar, 32)
+    cute.arch.mbarrier_init_fence()
+    pipeline.sync(barrier_id=1)
+    word = cute.make_copy_atom(cute.nvgpu.cpasync.CopyG2SOp(), Float32, num_bits_per_copy=32)
+    cute.copy(word, cute.local_tile(x, (1,), (lane,)), cute.local_tile(sX, (1,), (lane,)))
+    cute.arch.cp_async_mbarrier_arrive_noinc(mbar)
+    state = pipeline.PipelineState(1, Int32(0), Int32(0), Int32(0))
+    cute.arch.mbarrier_wait(mbar + state.index, state.phase)
+    value = sX[31 - lane]
+    pipeline.NamedBarrier(barrier_id=2, num_threads=32).arrive_and_wait()
+    out[lane] = value
+listed @launched(64):
+    slots = cutlass.memory.SmemAllocator().allocate_tensor(Float32, cute.make_layout(64), 16)
+    pairs = ((1.0, 2.0), (3.0, 4.0))
+    parts = [exchanged(x[tidx] + a * b, slots, tidx) for a, b in pairs if a < 2.0 or b > 3.0]
+    out[0, tidx] = parts[0] + parts[1]
+    unit = parts[0] * 0.01
+    out[1, tidx] = cute.math.erf(unit) + cute.math.tan(unit) - cute.math.atan2(parts[0], parts[1])
+    out[2, tidx] = cute.math.asin(unit) + cute.math.acos(unit) * cute.math.atan(unit)
+given_in_one_arm(out):
+    lane = cute.arch.lane_idx()
+    counter = Counter(Int32(0), 3)
+    if lane < 8:
+        counter.extra = lane
+    out[lane] = counter.extra  # here
+half_arrive(x) @launched(64):
+    """Half of those that an mbarrier counts arrive at it, and all wait."""
+    mbar = cutlass.memory.SmemAllocator().allocate_array(cutlass.Int64, 1)
+    if tidx == 0:
+        cute.arch.mbarrier_init(mbar, 64)
+        cute.arch.mbarrier_init_fence()
+    cute.arch.barrier()
+    if tidx < 32:
+        cute.arch.mbarrier_arrive(mbar)
+    cute.arch.mbarrier_wait(mbar, 0)
+    x[tidx] = 1.0
+reads_the_peer(x, out, *, early) @launched(32, blocks=2, cluster=2):
     """A block reads what was sent to its peer, which waits for it: before or after the cluster barrier."""
-    tidx, _, _ = cute.arch.thread_idx()
     rank = cute.arch.block_idx_in_cluster()
     smem = cutlass.memory.SmemAllocator()
     box = smem.allocate_tensor(Float32, cute.make_layout(32), 16)
@@ -603,3 +555,5 @@ def reads_the_peer(x: cute.Tensor, out: cute.Tensor, early: Constexpr):
         cute.arch.mbarrier_wait(mbar, 0)  # too late
     cute.arch.cluster_arrive()
     cute.arch.cluster_wait()
+''',
+)

@@ -11,6 +11,7 @@ from cutlass.base_dsl import typing
 from cutlass.cutlass_dsl import T
 
 from .hosts import Constexpr, one_warp
+from .written import write
 
 LAYOUTS = (
     ((2, 4), (4, 1)),
@@ -97,38 +98,6 @@ def swizzled(shape, order):
     return cute.tile_to_shape(atom, shape, order)
 
 
-@one_warp
-@cute.kernel
-def two_views(x: cute.Tensor, out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    layout = swizzled((16, 32), (0, 1))
-
-    @cute.struct
-    class First:
-        pad: cute.struct.MemRange[Int32, 3]
-        rows: cute.struct.Align[cute.struct.MemRange[BFloat16, 512], 128]
-
-    @cute.struct
-    class Second:
-        rows: cute.struct.Align[cute.struct.MemRange[Float32, 32], 16]
-
-    smem = cutlass.utils.SmemAllocator()
-    storage = smem.allocate(First.size_in_bytes(), byte_alignment=128)
-    rows = First(storage).rows.get_tensor(layout)
-    for i in cutlass.range_constexpr(16):
-        rows[i, tidx] = x[i, tidx]
-    cute.arch.sync_warp()
-    again = cute.make_tensor(rows.iterator, swizzled((16, 32), (0, 1)))
-    transposed = cute.composition(again, cute.make_layout((32, 16), stride=(16, 1)))
-    for i in cutlass.range_constexpr(16):
-        out[i, tidx] = transposed[tidx, i]
-    cute.arch.sync_warp()
-    sums = Second(storage).rows.get_tensor(cute.make_layout(32))
-    sums[tidx] = Float32(tidx)
-    cute.arch.sync_warp()
-    out[16, tidx] = fetch(sums.iterator + 31 - tidx).to(BFloat16)
-
-
 @cute.kernel
 def multicast_kernel(atom: cute.CopyAtom, x: cute.Tensor, out: cute.Tensor, releases: Constexpr):
     tidx, _, _ = cute.arch.thread_idx()
@@ -207,27 +176,6 @@ def states(out: cute.Tensor, stepping: Int32):
     states_kernel(out, stepping).launch(grid=[1, 1, 1], block=[64, 1, 1])
 
 
-@one_warp
-@cute.kernel
-def unswizzled(out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    rows = cutlass.utils.SmemAllocator().allocate_tensor(BFloat16, swizzled((16, 32), (0, 1)), 128)
-    plain = cute.make_tensor(rows.iterator, cute.make_layout((16, 32)))
-    plain[0, tidx] = out[tidx]
-
-
-@one_warp
-@cute.kernel
-def swizzled_rows(out: cute.Tensor):
-    tidx, _, _ = cute.arch.thread_idx()
-    s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Int32, cute.make_layout((16, 2)), 64)
-    swizzled = cute.make_composed_layout(cute.make_swizzle(2, 0, 2), 0, cute.make_layout(16))
-    mine = cute.make_tensor(s[None, tidx // 16].iterator, swizzled)  # each half's own row
-    mine[tidx % 16] = tidx
-    cute.arch.sync_warp()
-    out[tidx] = s[tidx % 16, tidx // 16]
-
-
 @cute.kernel
 def indexed_pointers_kernel(x: cute.Pointer, out: cute.Pointer):
     tidx, _, _ = cute.arch.thread_idx()
@@ -260,10 +208,47 @@ def cast_pointers(x: cute.Tensor, out: cute.Tensor):
     cast_pointers_kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
 
 
-@one_warp
-@cute.kernel
-def one_instruction(x: cute.Tensor, out: cute.Tensor, text: Constexpr):
+write(
+    globals(),
+    '''
+two_views:
+    layout = swizzled((16, 32), (0, 1))
+    @cute.struct
+    class First:
+        pad: cute.struct.MemRange[Int32, 3]
+        rows: cute.struct.Align[cute.struct.MemRange[BFloat16, 512], 128]
+    @cute.struct
+    class Second:
+        rows: cute.struct.Align[cute.struct.MemRange[Float32, 32], 16]
+    smem = cutlass.utils.SmemAllocator()
+    storage = smem.allocate(First.size_in_bytes(), byte_alignment=128)
+    rows = First(storage).rows.get_tensor(layout)
+    for i in cutlass.range_constexpr(16):
+        rows[i, tidx] = x[i, tidx]
+    cute.arch.sync_warp()
+    again = cute.make_tensor(rows.iterator, swizzled((16, 32), (0, 1)))
+    transposed = cute.composition(again, cute.make_layout((32, 16), stride=(16, 1)))
+    for i in cutlass.range_constexpr(16):
+        out[i, tidx] = transposed[tidx, i]
+    cute.arch.sync_warp()
+    sums = Second(storage).rows.get_tensor(cute.make_layout(32))
+    sums[tidx] = Float32(tidx)
+    cute.arch.sync_warp()
+    out[16, tidx] = fetch(sums.iterator + 31 - tidx).to(BFloat16)
+unswizzled(out):
+    rows = cutlass.utils.SmemAllocator().allocate_tensor(BFloat16, swizzled((16, 32), (0, 1)), 128)
+    plain = cute.make_tensor(rows.iterator, cute.make_layout((16, 32)))
+    plain[0, tidx] = out[tidx]
+swizzled_rows(out):
+    s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Int32, cute.make_layout((16, 2)), 64)
+    swizzled = cute.make_composed_layout(cute.make_swizzle(2, 0, 2), 0, cute.make_layout(16))
+    mine = cute.make_tensor(s[None, tidx // 16].iterator, swizzled)  # each half's own row
+    mine[tidx % 16] = tidx
+    cute.arch.sync_warp()
+    out[tidx] = s[tidx % 16, tidx // 16]
+one_instruction(x, out, *, text):
     """One instruction on a thread's two words of x."""
-    tidx, _, _ = cute.arch.thread_idx()
     words = [x[0, tidx].ir_value(), x[1, tidx].ir_value()]
     out[tidx] = Int32(llvm.inline_asm(T.i32(), words, text, "=r,r,r", has_side_effects=False))
+''',
+)

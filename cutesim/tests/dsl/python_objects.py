@@ -15,6 +15,8 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Int32
 
+from .written import write
+
 
 @cute.jit
 def host(kernel: cutlass.Constexpr, out: cute.Tensor):
@@ -74,30 +76,6 @@ GETTER = operator.attrgetter("n")
 
 def fresh():
     return next(COUNT)
-
-
-@cute.kernel
-def containers(out: cute.Tensor):
-    mine = out.element_type
-    out[0] = Int32(WIDTHS.get(mine, 1))
-    out[1] = Int32(WIDTHS[mine])
-    out[2] = Int32(STARTS.get(cute.arch.fmax, 1) + 10 * STARTS.get(operator.add, 1) + 100 * STARTS.get(cutlass.max, 1))
-    out[3] = Int32(FOLDS.get(cute.ReductionOp.MAX, 1))
-    out[4] = Int32(TABLES.table.get(mine, 1))
-    out[5] = Int32(DEFAULTS[mine])
-    out[6] = Int32(ORDERED["x"](3.7))
-    out[7] = Int32(PROXY.get(mine, 1))
-    out[8] = Int32(TYPES.isdisjoint({mine}))
-    out[9] = Int32(RECENT[1] is mine)
-    out[10] = Int32(NAMES.dtype is mine)
-    out[11] = Int32(1 if CONFIG.dtype is mine else 2) + CONFIG.n
-    out[12] = Int32(OLD_CONFIG.dtype(OLD_CONFIG.n))
-    out[13] = Int32(1 if mine is Kind.INT.value else 2) + 10 * Kind.FLOAT.size()
-    out[14] = Int32(Colour.GREEN + Colour.RED.squared())
-    out[15] = CONFIG.tenfold()
-    out[16] = Int32([cutlass.Float32, cutlass.Int32].index(mine))
-    out[17] = Int32(len(TYPES & {mine}))
-    out[18] = Int32(GETTER(CONFIG))
 
 
 class Base:
@@ -193,37 +171,6 @@ def remembered(n):
     return n + 1
 
 
-@cute.kernel
-def classes(out: cute.Tensor):
-    out[0] = Int32(MINE.scale())
-    out[1] = Int32(Mine.made().scale())
-    out[2] = Int32(type(MINE) is Mine) + 10 * Int32(MINE.__class__ is Mine) + 100 * len(type(MINE).__name__)
-    out[3] = Int32(len(repr(MINE)) + 10 * len(f"{MINE}"))
-    out[4] = Int32(dataclasses.replace(FROZEN, k=4).k)
-    out[5] = Int32(copy.copy(MINE).k)
-    set_anew = Mine(1)
-    set_anew.n = 5
-    out[6] = Int32(set_anew.n)
-    out[7] = Int32(MINE.missing + SLOTS.q + Concrete().g())
-    out[8] = (
-        Int32(issubclass(Mine, Base))
-        + 10 * Int32(isinstance(MINE, Base))
-        + 100 * Int32(dataclasses.is_dataclass(FROZEN))
-    )
-    out[9] = Int32(callable(remembered)) + 10 * Int32(callable(MINE)) + 100 * Int32(callable(Mine))
-    out[10] = Int32(kind("a") + 10 * kind(3))
-    out[11] = Int32(remembered(3) + remembered(3))
-    out[12] = Int32(sum(map(Base.scale, [Base(1), Base(2)])) + sorted([3, 1], key=lambda z: -z)[0])
-    out[13] = Int32(operator.attrgetter("k")(MINE) + operator.methodcaller("scale")(MINE))
-    changed = Tables(1)
-    changed.table = 2
-    out[14] = Int32(changed == Tables(2)) + 10 * Int32(changed == Tables(1))
-    out[15] = Int32(isinstance(remembered, types.FunctionType)) + 10 * Int32(isinstance(fresh, types.FunctionType))
-    out[16] = Int32(MINE.remembered(3) + len(fresh.__name__) + len(f"{Colour.RED!r}"))
-    out[17] = Int32(Generic[int](4).v)
-    out[18] = Int32(len(f"{FROZEN}") + scaled()(3))
-
-
 def plus_one(f):
     @functools.wraps(f)
     def g(*a):
@@ -274,48 +221,10 @@ def twice(t):
     return t * 2
 
 
-@cute.kernel
-def decorators(out: cute.Tensor):
-    t, _, _ = cute.arch.thread_idx()
-
-    @plus_hundred
-    def inner(x):
-        return x
-
-    @plus_one
-    @plus_hundred
-    def wrapped(x):
-        return x
-
-    @cute.jit
-    def staged(x):
-        if x > 3:
-            x = x * 10
-        return x
-
-    out[0, t] = index(t)
-    out[1, t] = half(t)
-    out[2, t] = twice(t)
-    out[3, t] = inner(t)
-    out[4, t] = wrapped(t)
-    out[5, t] = staged(t)
-    out[6, t] = doubled(t)
-
-
 @cute.jit
 @plus_one
 def between(x):
     return x
-
-
-@cute.kernel
-def decorator_between(out: cute.Tensor):
-    out[0] = Int32(between(3))
-
-
-@cute.kernel
-def counts(out: cute.Tensor):
-    out[0] = Int32(fresh() * 100 + fresh())
 
 
 # ---- what is refused by name ---------------------------------------------------------------------------------------
@@ -360,77 +269,115 @@ WATCHING = Watching()
 HOLDER = operator.itemgetter(cutlass.Int32)
 
 
-@cute.kernel
-def of_dict(out: cute.Tensor):
+write(
+    globals(),
+    """
+containers:
+    mine = out.element_type
+    out[0] = Int32(WIDTHS.get(mine, 1))
+    out[1] = Int32(WIDTHS[mine])
+    out[2] = Int32(STARTS.get(cute.arch.fmax, 1) + 10 * STARTS.get(operator.add, 1) + 100 * STARTS.get(cutlass.max, 1))
+    out[3] = Int32(FOLDS.get(cute.ReductionOp.MAX, 1))
+    out[4] = Int32(TABLES.table.get(mine, 1))
+    out[5] = Int32(DEFAULTS[mine])
+    out[6] = Int32(ORDERED["x"](3.7))
+    out[7] = Int32(PROXY.get(mine, 1))
+    out[8] = Int32(TYPES.isdisjoint({mine}))
+    out[9] = Int32(RECENT[1] is mine)
+    out[10] = Int32(NAMES.dtype is mine)
+    out[11] = Int32(1 if CONFIG.dtype is mine else 2) + CONFIG.n
+    out[12] = Int32(OLD_CONFIG.dtype(OLD_CONFIG.n))
+    out[13] = Int32(1 if mine is Kind.INT.value else 2) + 10 * Kind.FLOAT.size()
+    out[14] = Int32(Colour.GREEN + Colour.RED.squared())
+    out[15] = CONFIG.tenfold()
+    out[16] = Int32([cutlass.Float32, cutlass.Int32].index(mine))
+    out[17] = Int32(len(TYPES & {mine}))
+    out[18] = Int32(GETTER(CONFIG))
+classes:
+    out[0] = Int32(MINE.scale())
+    out[1] = Int32(Mine.made().scale())
+    out[2] = Int32(type(MINE) is Mine) + 10 * Int32(MINE.__class__ is Mine) + 100 * len(type(MINE).__name__)
+    out[3] = Int32(len(repr(MINE)) + 10 * len(f"{MINE}"))
+    out[4] = Int32(dataclasses.replace(FROZEN, k=4).k)
+    out[5] = Int32(copy.copy(MINE).k)
+    set_anew = Mine(1)
+    set_anew.n = 5
+    out[6] = Int32(set_anew.n)
+    out[7] = Int32(MINE.missing + SLOTS.q + Concrete().g())
+    out[8] = (
+        Int32(issubclass(Mine, Base))
+        + 10 * Int32(isinstance(MINE, Base))
+        + 100 * Int32(dataclasses.is_dataclass(FROZEN))
+    )
+    out[9] = Int32(callable(remembered)) + 10 * Int32(callable(MINE)) + 100 * Int32(callable(Mine))
+    out[10] = Int32(kind("a") + 10 * kind(3))
+    out[11] = Int32(remembered(3) + remembered(3))
+    out[12] = Int32(sum(map(Base.scale, [Base(1), Base(2)])) + sorted([3, 1], key=lambda z: -z)[0])
+    out[13] = Int32(operator.attrgetter("k")(MINE) + operator.methodcaller("scale")(MINE))
+    changed = Tables(1)
+    changed.table = 2
+    out[14] = Int32(changed == Tables(2)) + 10 * Int32(changed == Tables(1))
+    out[15] = Int32(isinstance(remembered, types.FunctionType)) + 10 * Int32(isinstance(fresh, types.FunctionType))
+    out[16] = Int32(MINE.remembered(3) + len(fresh.__name__) + len(f"{Colour.RED!r}"))
+    out[17] = Int32(Generic[int](4).v)
+    out[18] = Int32(len(f"{FROZEN}") + scaled()(3))
+decorators:
+    t, _, _ = cute.arch.thread_idx()
+    @plus_hundred
+    def inner(x):
+        return x
+    @plus_one
+    @plus_hundred
+    def wrapped(x):
+        return x
+    @cute.jit
+    def staged(x):
+        if x > 3:
+            x = x * 10
+        return x
+    out[0, t] = index(t)
+    out[1, t] = half(t)
+    out[2, t] = twice(t)
+    out[3, t] = inner(t)
+    out[4, t] = wrapped(t)
+    out[5, t] = staged(t)
+    out[6, t] = doubled(t)
+decorator_between:
+    out[0] = Int32(between(3))
+counts:
+    out[0] = Int32(fresh() * 100 + fresh())
+of_dict:
     out[0] = Int32(OF_DICT.get(out.element_type, 1))
-
-
-@cute.kernel
-def iterator(out: cute.Tensor):
+iterator:
     out[0] = Int32(next(ITERATOR) is out.element_type)
-
-
-@cute.kernel
-def holder(out: cute.Tensor):
+holder:
     out[0] = Int32(HOLDER({out.element_type: 3}))
-
-
-@cute.kernel
-def own_setattr(out: cute.Tensor):
+own_setattr:
     WATCHING.x = 3
     out[0] = Int32(WATCHING.x)
-
-
-@cute.kernel
-def descriptor(out: cute.Tensor):
+descriptor:
     out[0] = Int32(Described().d)
-
-
-@cute.kernel
-def metaclass(out: cute.Tensor):
+metaclass:
     out[0] = Int32(Made())
-
-
-@cute.kernel
-def own_new(out: cute.Tensor):
+own_new:
     out[0] = Int32(New(3).w)
-
-
-@cute.kernel
-def dictionary(out: cute.Tensor):
+dictionary:
     out[0] = Int32(MINE.__dict__["k"])
-
-
-@cute.kernel
-def variables(out: cute.Tensor):
+variables:
     out[0] = Int32(vars(MINE)["k"])
-
-
-@cute.kernel
-def as_a_dict(out: cute.Tensor):
+as_a_dict:
     out[0] = Int32(dataclasses.asdict(FROZEN)["k"])
-
-
-@cute.kernel
-def unknown_name(out: cute.Tensor):
+unknown_name:
     out[0] = Int32(hasattr(cutlass, "Float99"))
-
-
-@cute.kernel
-def unknown_default(out: cute.Tensor):
+unknown_default:
     out[0] = Int32(getattr(cutlass, "Float99", None) is None)
-
-
-@cute.kernel
-def operator_of_a_class(out: cute.Tensor):
+operator_of_a_class:
     out[0] = Int32(Base.__eq__(MINE, MINE))
-
-
-@cute.kernel
-def deep(out: cute.Tensor):
+deep:
     out[0] = Int32(copy.deepcopy([MINE])[0].k)
-
-
-@cute.kernel
-def local_names(out: cute.Tensor):
+local_names:
     out[0] = Int32(len(locals()))
+""",
+    parameters="out",
+    host="",
+)

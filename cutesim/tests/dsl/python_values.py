@@ -4,14 +4,18 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Boolean, Float16, Float32, Int8, Int32, Uint32
 
+from .written import write
+
 
 @cute.jit
 def host(kernel: cutlass.Constexpr, a: cute.Tensor, b: cute.Tensor, f: cute.Tensor, out: cute.Tensor):
     kernel(a, b, f, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
 
 
-@cute.kernel
-def chosen(a: cute.Tensor, b: cute.Tensor, f: cute.Tensor, out: cute.Tensor):
+write(
+    globals(),
+    '''
+chosen:
     t, _, _ = cute.arch.thread_idx()
     i, j, x = a[t], b[t], f[t]
     out[0, t] = Float32(i or j)
@@ -31,10 +35,7 @@ def chosen(a: cute.Tensor, b: cute.Tensor, f: cute.Tensor, out: cute.Tensor):
     i &= j or 4
     out[14, t] = Float32(i)
     out[15, t] = Float32(7 in [i, 7, j])
-
-
-@cute.kernel
-def constants(a: cute.Tensor, b: cute.Tensor, f: cute.Tensor, out: cute.Tensor):
+constants:
     stage, big = Int32(0), Float32(1e30)
     out[0] = (stage - 1) % 3
     out[1] = Int32(7) % Int32(-3)
@@ -57,10 +58,7 @@ def constants(a: cute.Tensor, b: cute.Tensor, f: cute.Tensor, out: cute.Tensor):
     out[18] = [5, 6, 7][not Int32(0)]
     out[19] = len(f"{Int32(30)}{a[0]}") + 10 * len(repr(Int32(30))) + 100 * len(repr(a[0])) + 10000 * len(str(a[0] > 3))
     out[20] = Int32(3 in (Int32(3), 5))
-
-
-@cute.kernel
-def carried(a: cute.Tensor, b: cute.Tensor, f: cute.Tensor, out: cute.Tensor):
+carried:
     """Numbers of the source, in the arms of an `if` that changes their variables and before it."""
     t, _, _ = cute.arch.thread_idx()
     x, unchanged, n, pair = Float32(-1.25) * 0.3, Float32(-1.25) * 0.3, 1, (1, 2)
@@ -76,10 +74,7 @@ def carried(a: cute.Tensor, b: cute.Tensor, f: cute.Tensor, out: cute.Tensor):
     out[4] = x * 0.3 + 0.1
     out[5] = (Float32(-1.25) * 0.3) * 0.3 + 0.1
     out[6] = Float32((n - 8) % 3 + pair[0])
-
-
-@cute.kernel
-def counted(a: cute.Tensor, b: cute.Tensor, f: cute.Tensor, out: cute.Tensor):
+counted:
     t, _, _ = cute.arch.thread_idx()
     n = 2
     if a[t] > 3:
@@ -87,45 +82,25 @@ def counted(a: cute.Tensor, b: cute.Tensor, f: cute.Tensor, out: cute.Tensor):
             out[i] = i
         n = 3
     out[3] = n
-
-
-@cute.kernel
-def negated(a: cute.Tensor, b: cute.Tensor, f: cute.Tensor, out: cute.Tensor):
+negated:
     out[0] = Int32(-(a[0] > 3))
-
-
-@cute.kernel
-def or_none(a: cute.Tensor, b: cute.Tensor, f: cute.Tensor, out: cute.Tensor):
+or_none:
     start = None
     out[0] = start or a[0]
-
-
-@cute.kernel
-def negated_constant(a: cute.Tensor, b: cute.Tensor, f: cute.Tensor, out: cute.Tensor):
+negated_constant:
     out[0] = Int32(-Boolean(True))
-
-
-@cute.kernel
-def tuples(a: cute.Tensor, b: cute.Tensor, f: cute.Tensor, out: cute.Tensor):
+tuples:
     out[0] = Int32((a[0], 1) < (b[0], 1))
-
-
-@cute.kernel
-def too_large(a: cute.Tensor, b: cute.Tensor, f: cute.Tensor, out: cute.Tensor):
+too_large:
     out[0] = Int32(3e9)
-
-
-@cute.kernel
-def any_of_a_text(a: cute.Tensor, b: cute.Tensor, f: cute.Tensor, out: cute.Tensor):
+any_of_a_text:
     out[0] = Int32(any([a[0] > 3, "a"]))
-
-
-@cute.kernel
-def uneven(a: cute.Tensor, b: cute.Tensor, f: cute.Tensor, out: cute.Tensor):
+uneven:
     """(2,4):(3,5), says the DSL, which has 5 at 2, where the composition has 7."""
     out[0] = cute.size(cute.composition(cute.make_layout((4, 6), stride=(1, 5)), cute.make_layout(8, stride=3)))
-
-
-@cute.kernel
-def inverted(a: cute.Tensor, b: cute.Tensor, f: cute.Tensor, out: cute.Tensor):
+inverted:
     out[0] = cute.size(cute.right_inverse(cute.make_layout(4, stride=-1)))
+''',
+    parameters="a, b, f, out",
+    host="",
+)

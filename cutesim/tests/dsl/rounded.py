@@ -5,11 +5,12 @@ import cutlass.cute as cute
 from cutlass import BFloat16, Float32, Int32
 
 from .hosts import Constexpr, one_warp
+from .written import write
 
-
-@one_warp
-@cute.kernel
-def variance_of(x: cute.Tensor, out: cute.Tensor, two_pass: Constexpr, divisor: Constexpr = 32.0):
+write(
+    globals(),
+    '''
+variance_of(x, out, *, two_pass, divisor=32.0):
     """The variance of 32 numbers: of what is left of each, or as the mean square less the squared mean; with a wrong divisor."""
     t, _, _ = cute.arch.thread_idx()
     value = x[t]
@@ -20,20 +21,12 @@ def variance_of(x: cute.Tensor, out: cute.Tensor, two_pass: Constexpr, divisor: 
         total = cute.arch.warp_reduction_sum(value * value) - 32.0 * mean * mean
     if t == 0:
         out[0] = total / divisor
-
-
-@one_warp
-@cute.kernel
-def plain_softmax(x: cute.Tensor, out: cute.Tensor):
+plain_softmax:
     """Without the maximum: the powers leave float32."""
     t, _, _ = cute.arch.thread_idx()
     power = cute.math.exp(x[t])
     out[t] = power / cute.arch.warp_reduction_sum(power)
-
-
-@one_warp
-@cute.kernel
-def way(x: cute.Tensor, out: cute.Tensor, how: Constexpr):
+way(x, out, *, how):
     """out = x / 3 over what a kernel may keep a number in."""
     t, _, _ = cute.arch.thread_idx()
     third = x[t] / 3.0
@@ -58,3 +51,5 @@ def way(x: cute.Tensor, out: cute.Tensor, how: Constexpr):
         out[t] = Float32(Int32(third))
     else:
         out[t] = third
+''',
+)

@@ -5,11 +5,15 @@ import cutlass.cute as cute
 from cutlass import Float32, Int32
 
 from .hosts import Constexpr, launched, one_warp
+from .written import write
+
+FLOATS_AND_INTEGERS = (Float32, cutlass.Float16, cutlass.BFloat16, Int32, cutlass.Int64, cutlass.Int16, cutlass.Uint32)
 
 
-@launched(64)
-@cute.kernel
-def shared_slots(x: cute.Tensor, out: cute.Tensor, least: Constexpr = False, guarded: Constexpr = False):
+write(
+    globals(),
+    '''
+shared_slots(x, out, *, least=False, guarded=False) @launched(64):
     """A maximum or minimum over 32 slots in shared memory, of which two have been written."""
     tidx, warp, lane = cute.arch.thread_idx()[0], cute.arch.warp_idx(), cute.arch.lane_idx()
     slots = cutlass.memory.SmemAllocator().allocate_tensor(Float32, cute.make_layout(32))
@@ -24,11 +28,7 @@ def shared_slots(x: cute.Tensor, out: cute.Tensor, least: Constexpr = False, gua
         out[tidx] = -cute.arch.warp_reduction_max(-mine)
     else:
         out[tidx] = cute.arch.warp_reduction_max(mine)
-
-
-@one_warp
-@cute.kernel
-def compares(x: cute.Tensor, out: cute.Tensor, how: Constexpr, dtype: Constexpr = Float32, guarded: Constexpr = False):
+compares(x, out, *, how, dtype=Float32, guarded=False):
     """A register that was never written is compared with x, or is a condition or the bound of a loop."""
     tidx = cute.arch.thread_idx()[0]
     held = cute.make_rmem_tensor(1, dtype)
@@ -51,11 +51,7 @@ def compares(x: cute.Tensor, out: cute.Tensor, how: Constexpr, dtype: Constexpr 
         if x[tidx] < held[0].to(Float32):  # here
             said = Int32(1)
     out[tidx] = said
-
-
-@one_warp
-@cute.kernel
-def flagged(out: cute.Tensor, looked_for: Constexpr, guarded: Constexpr = False):
+flagged(out, *, looked_for, guarded=False):
     """A word of shared memory that was never written, unless `guarded`, says whether to write."""
     flag = cutlass.memory.SmemAllocator().allocate_tensor(Int32, cute.make_layout(1))
     if cutlass.const_expr(guarded):
@@ -63,6 +59,5 @@ def flagged(out: cute.Tensor, looked_for: Constexpr, guarded: Constexpr = False)
         cute.arch.sync_warp()
     if flag[0] == looked_for:  # here
         out[0] = 1
-
-
-FLOATS_AND_INTEGERS = (Float32, cutlass.Float16, cutlass.BFloat16, Int32, cutlass.Int64, cutlass.Int16, cutlass.Uint32)
+''',
+)

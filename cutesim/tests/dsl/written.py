@@ -1,0 +1,48 @@
+"""Kernels written short: a name and its lines, without the words that all of them would begin with.
+
+    any_of_vector:
+        if cute.any_(v > 0.0):
+            out[tidx] = x[tidx]
+    scaled(x, out, *, by=2.0) @launched(32, blocks=2):
+        …
+
+is a kernel of (x, out) with a host function of one warp, or of the tensors that are named and, behind the *, of Constexprs, with
+the host function that is. Where a kernel uses `tidx` or `v` and does not say what they are, they are the thread's number and the
+first four elements of x.
+"""
+
+import linecache
+import re
+
+KNOWN = {
+    "tidx": "tidx, _, _ = cute.arch.thread_idx()",
+    "v": "v = cute.make_tensor(x.iterator, cute.make_layout(4)).load()",
+}
+KERNEL = re.compile(r"^(\w+)(?:\(([^@\n]*)\))?(?: @(.+))?:\n((?:(?: .*)?\n)+)", re.MULTILINE)
+
+
+def signature(parameters: str) -> str:
+    tensors, _, constants = parameters.partition(", *, ")
+    constants = re.split(r", (?=[a-z_]\w*(?:=|,|$))", constants) if constants else []
+    typed = [re.sub(r"^(\w+)", r"\1: Constexpr", constant) for constant in constants]
+    return ", ".join([f"{name}: cute.Tensor" for name in tensors.split(", ")] + typed)
+
+
+def write(module: dict, text: str, parameters="x, out", host="one_warp"):
+    """Put the kernels of a text into a module, whose other names they use; a report gives the lines of what is made of them."""
+    file = "<written>/" + module["__file__"].replace("\\", "/").rpartition("/")[2]
+    lines = []
+    for name, own, by, body in KERNEL.findall(text):
+        lines += [f"@{by or host}"] * bool(by or host) + [
+            "@cute.kernel",
+            f"def {name}({signature(own or parameters)}):",
+        ]
+        for known, said in KNOWN.items():
+            if re.search(rf"(?<![.\w]){known}\b", body) and not re.search(
+                rf"^ +{known}\b(, \w+)* = ", body, re.MULTILINE
+            ):
+                lines.append("    " + said)
+        lines += [*body.splitlines(), "", ""]
+    source = "\n".join(lines)
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    exec(compile(source, file, "exec"), module)
