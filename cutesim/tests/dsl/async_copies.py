@@ -3,7 +3,7 @@
 import cutlass
 import cutlass.cute as cute
 
-from .hosts import Constexpr, one_warp
+from .hosts import one_warp
 from .written import write
 
 write(

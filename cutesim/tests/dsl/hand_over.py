@@ -4,7 +4,7 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Int32
 
-from .hosts import Constexpr, launched, one_warp
+from .hosts import launched, one_warp
 from .written import write
 
 

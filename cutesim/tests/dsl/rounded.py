@@ -4,7 +4,7 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import BFloat16, Float32, Int32
 
-from .hosts import Constexpr, one_warp
+from .hosts import one_warp
 from .written import write
 
 write(

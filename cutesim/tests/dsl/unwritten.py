@@ -4,7 +4,7 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, Int32
 
-from .hosts import Constexpr, launched, one_warp
+from .hosts import launched, one_warp
 from .written import write
 
 FLOATS_AND_INTEGERS = (Float32, cutlass.Float16, cutlass.BFloat16, Int32, cutlass.Int64, cutlass.Int16, cutlass.Uint32)

@@ -24,7 +24,7 @@ KERNEL = re.compile(r"^(\w+)(?:\(([^@\n]*)\))?(?: @(.+))?:\n((?:(?: .*)?\n)+)", 
 def signature(parameters: str) -> str:
     tensors, _, constants = parameters.partition(", *, ")
     constants = re.split(r", (?=[a-z_]\w*(?:=|,|$))", constants) if constants else []
-    typed = [re.sub(r"^(\w+)", r"\1: Constexpr", constant) for constant in constants]
+    typed = [re.sub(r"^(\w+)", r"\1: cutlass.Constexpr", constant) for constant in constants]
     return ", ".join([f"{name}: cute.Tensor" for name in tensors.split(", ")] + typed)
 
 
