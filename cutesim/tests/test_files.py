@@ -1,9 +1,8 @@
-"""`quack-tutorial simulate FILE.py` and the pytest fixture: a stranger's kernel, from the command line and in a test suite."""
+"""`cutesim check FILE.py`: a stranger's kernel from the command line."""
 
 import json
 import os
 import re
-import shlex
 import subprocess
 import sys
 
@@ -11,9 +10,9 @@ import numpy as np
 import pytest
 
 from cutesim import Array
+from cutesim.command import main
 from cutesim.files import Unusable, argument, run_file
 from cutesim.simulation import LOOKED_FOR
-from quack_tutorial.cli import main
 
 SCALE = """
 import sys
@@ -58,17 +57,6 @@ if __name__ == "__main__":
     assert (out == 3 * x).all(), "wrong"
     Scale(n)(x, out)
     assert (out == 2 * x).all(), "wrong again"
-"""
-
-WITHOUT_THE_DSL = """
-import importlib.util, sys
-import pytest
-from cutesim.language import loading
-
-loading.dsl_installed = lambda: False
-find = importlib.util.find_spec
-importlib.util.find_spec = lambda name, *rest: None if name in ("cutlass", "cuda") else find(name, *rest)
-sys.exit(pytest.main(sys.argv[1:]))
 """
 
 
@@ -171,17 +159,12 @@ def test_tensors_of_the_command_line():
     assert argument("f32:1000", rng).std() > 0.9 and argument("bool:3", rng).dtype == bool
 
 
-def test_the_command_s_exit_status_json_and_page(file, tmp_path, capsys):
-    page = tmp_path / "page.html"
-    words = ["simulate", f"{file}:scale", "f32:100", "f32:100:nan", "3.0", "101"]
-    assert main([*words, "--html", str(page), "--json"]) == 1
+def test_the_command_s_exit_status_and_json(file, capsys):
+    words = ["check", f"{file}:scale", "f32:100", "f32:100:nan", "3.0", "101"]
+    assert main([*words, "--json"]) == 1
     said = json.loads(capsys.readouterr().out)
-    assert "Out of bounds: thread 36 of block 1" in said["runs"][0]["findings"][0]["message"]
-    html = page.read_text()
-    assert "Out of bounds: thread 36 of block 1" in html and 'class="qt-figure"' in html and "src=" not in html
-    words[-1] = "100"
-    assert main(words) == 0 and f"No {LOOKED_FOR}; " in capsys.readouterr().out
-    assert main(["simulate", "nowhere.py"]) == 2 and "there is no file nowhere.py" in capsys.readouterr().err
+    assert said["runs"][0]["findings"][0]["kind"] == "out of bounds"
+    assert main(["check", "nowhere.py"]) == 2 and "there is no file nowhere.py" in capsys.readouterr().err
 
 
 REFERENCE = """
@@ -216,7 +199,7 @@ def test_results_are_compared_with_a_reference(file, name):
 
 def test_other_results_than_the_reference_s_are_wrong(file, capsys):
     (file.parent / "reference.py").write_text(REFERENCE)
-    words = ["simulate", f"{file}:scale", *WORDS, "--against", f"{file.parent}/reference.py:other"]
+    words = ["check", f"{file}:scale", *WORDS, "--against", f"{file.parent}/reference.py:other"]
     assert main(words) == 4
     first = capsys.readouterr().out.splitlines()[0]
     assert first == (
@@ -241,34 +224,22 @@ def test_a_reference_that_does_not_fit_is_told_so(file, against, message):
         run_file(f"{file}:scale", WORDS, against=f"{file.parent}/{against}")
 
 
-def test_a_finding_is_told_beside_a_reference(root, capsys, monkeypatch, tmp_path):
-    """The deadlock stops the kernel before it writes: there is nothing to compare, and the finding is the verdict."""
-    (tmp_path / "column_sum.py").write_text((root / "book/static/column_sum.py").read_text())
-    (tmp_path / "reference.py").write_text("def column_sum(x):\n    return x.sum(0)\n")
-    monkeypatch.chdir(tmp_path)
-    words = ["column_sum.py:ColumnSum()", "x=f32:96x8", "out=f32:8:nan", "--against", "reference.py:column_sum"]
-    assert main(["simulate", *words]) == 1
-    assert capsys.readouterr().out.startswith("finding: deadlock, column_sum.py:19 (exit status 1)\n")
-    assert main(["simulate", *words, "--json"]) == 1
-    assert json.loads(capsys.readouterr().out)["verdict"] == "finding"
-
-
 def test_the_first_line_is_the_verdict(file, capsys):
-    assert main(["simulate", f"{file}:scale", *WORDS]) == 0
+    assert main(["check", f"{file}:scale", *WORDS]) == 0
     assert capsys.readouterr().out.startswith(f"clean: no {LOOKED_FOR} in 1 run (exit status 0)\n")
-    assert main(["simulate", f"{file}:scale", *WORDS[:3], "n=101"]) == 1
+    assert main(["check", f"{file}:scale", *WORDS[:3], "n=101"]) == 1
     assert capsys.readouterr().out.startswith("finding: out of bounds, scaling.py:14 (exit status 1)\n")
-    assert main(["simulate", f"{file}:scale_kernel", *WORDS]) == 1
+    assert main(["check", f"{file}:scale_kernel", *WORDS]) == 1
     assert capsys.readouterr().out.startswith("finding: launch (exit status 1)\n")  # none of its lines has run
     file.write_text(SCALE.replace("x[i] * factor", "cute.arch.no_such_thing(x[i])"))
-    assert main(["simulate", f"{file}:scale", *WORDS]) == 3
+    assert main(["check", f"{file}:scale", *WORDS]) == 3
     assert capsys.readouterr().out.startswith(
         "not simulated: cute.arch.no_such_thing (scaling.py:14) (exit status 3)\n"
     )
     file.write_text(
         SCALE.replace("    on_the_host(x, out, n)\n", "    on_the_host(x, out, n)\n    raise ValueError('mine')\n")
     )
-    assert main(["simulate", str(file), "100"]) == 5
+    assert main(["check", str(file), "100"]) == 5
     assert capsys.readouterr().out.startswith("failed: scaling.py:41: ValueError: mine (exit status 5)\n")
 
 
@@ -309,7 +280,7 @@ NO_TORCH = """
 import importlib.util, sys
 find = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *rest: None if name.partition(".")[0] in ("torch", "cutlass", "cuda") else find(name, *rest)
-from quack_tutorial.cli import main
+from cutesim.command import main
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -320,12 +291,10 @@ def test_a_script_of_torch_s_gpu_tensors(root, tmp_path, torch):
         pytest.importorskip("torch")
     (tmp_path / "twice.py").write_text(WITH_TORCH)
     code = (
-        "import sys; from quack_tutorial.cli import main; sys.exit(main(sys.argv[1:]))"
-        if torch == "torch"
-        else NO_TORCH
+        "import sys; from cutesim.command import main; sys.exit(main(sys.argv[1:]))" if torch == "torch" else NO_TORCH
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, "simulate", "twice.py"],
+        [sys.executable, "-c", code, "check", "twice.py"],
         capture_output=True,
         text=True,
         cwd=tmp_path,
@@ -342,39 +311,3 @@ def test_torch_is_itself_again_after_a_script(file):
     before = dict(vars(torch.cuda))
     run_file(str(file), ["100"])
     assert dict(vars(torch.cuda)) == before
-
-
-def test_the_book_s_page_says_what_the_command_says(root, capsys, monkeypatch, tmp_path):
-    text = (root / "book/simulator.md").read_text()
-    command, _, wanted = re.search(r"```console\n\$ quack-tutorial (.*?)```", text, re.DOTALL)[1].partition("\n")
-    (tmp_path / "column_sum.py").write_text((root / "book/static/column_sum.py").read_text())
-    monkeypatch.chdir(tmp_path)
-    assert main(shlex.split(command)) == 1
-    assert capsys.readouterr().out == wanted
-    assert (tmp_path / "page.html").exists()
-
-
-def test_the_fixture_fails_a_test_on_a_finding(root, tmp_path):
-    text = (root / "book/simulator.md").read_text()
-    body = re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]
-    wrong = body.partition("\n\n\n")[2].replace("test_column_sum", "test_fewer_rows").replace("128", "96")
-    compared = (
-        body.partition("\n\n\n")[2].replace("test_column_sum", "test_{0}").replace("x, out)", "x, out, against={0})")
-    )
-    references = "def right(x):\n    return x.sum(0)\n\n\ndef other(x):\n    return x.sum(0) + 1\n"
-    tests = [body, wrong, references, *(compared.format(name) for name in ("right", "other"))]
-    (tmp_path / "test_kernel.py").write_text("\n\n".join(tests))
-    (tmp_path / "column_sum.py").write_text((root / "book/static/column_sum.py").read_text())
-    words = ["-q", "-p", "cutesim.pytest_plugin", "-p", "no:cacheprovider", "--rootdir", ".", "."]
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_THE_DSL, *words],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(root), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-    )
-    assert "2 failed, 2 passed" in done.stdout, done.stdout + done.stderr
-    assert "finding: deadlock, column_sum.py:19" in done.stdout
-    assert "wrong: 8 of 8 elements of out are not those of other: out[0] is 128 where it gives 129" in done.stdout
-    assert "column_sum.py:19: Deadlock: 96 threads wait" in done.stdout
-    assert "pytest_plugin.py" not in done.stdout  # the kernel's line, and none of ours
