@@ -1,6 +1,5 @@
 """What an adversarial reading of the simulator found, each as its smallest failing case."""
 
-import re
 import sys
 
 import numpy as np
@@ -16,10 +15,6 @@ LANES = np.arange(32, dtype=np.float32)
 
 def test_a_register_that_was_read_keeps_its_old_value():
     np.testing.assert_array_equal(outputs(k.swap_registers), LANES)
-
-
-def test_a_list_changed_by_some_lanes_changes_for_them_alone():
-    np.testing.assert_array_equal(outputs(k.list_in_dynamic_if), LANES + (LANES < 16))
 
 
 def test_ranges_in_comprehensions_and_builtin_max():
@@ -58,24 +53,12 @@ def test_an_offset_beyond_32_bits_of_a_static_layout(how):
     assert simulate(k.far_rows(how), x, dynamic=True).ok
 
 
-@pytest.mark.parametrize(
-    "host, number, said",
-    [
-        (k.narrow, 128.0, "Float32 128 does not fit Int8 (-128 to 127)"),
-        (k.narrow, -129.0, "Float32 -129 does not fit Int8"),
-        (k.narrow, np.nan, "Float32 nan does not fit Int8"),
-        (k.narrow_vector, np.inf, "Float32 inf does not fit Uint8 (0 to 255)"),
-        (k.narrow_vector, 255.5, "Float32 256 does not fit Uint8"),
-        (k.narrow_vector, -1.0, "Float32 -1 does not fit Uint8"),
-    ],
-)
-def test_conversions_to_8_bits_of_what_does_not_fit_are_refused(host, number, said):
+@pytest.mark.parametrize("number", [300.0, -129.0, np.nan, np.inf])
+@pytest.mark.parametrize("host", [k.narrow, k.narrow_vector])
+def test_conversions_to_8_bits_of_what_does_not_fit_are_refused_in_a_fast_run_too(host, number):
     x = np.zeros(32, np.float32)
     x[5] = number
-    (finding,) = simulate(host, x, np.zeros(32, np.int32)).findings
-    assert finding.kind == "undefined conversion" and said in finding.message
-    assert finding.message.startswith("found.py:") and "cutlass." in finding.lines[0].text
-    with pytest.raises(SimulationError, match=re.escape(said)):
+    with pytest.raises(SimulationError, match="Undefined conversion"):
         simulate(host, x, np.zeros(32, np.int32), check=False)
 
 
@@ -87,22 +70,10 @@ def test_lanes_that_are_off_convert_nothing(check):
     np.testing.assert_array_equal(out[:4], [-1, -1, 200, 100])
 
 
-def test_a_vector_of_floats_does_not_become_booleans():
-    (finding,) = simulate(k.vector_to_boolean, LANES, np.zeros(32, np.float32)).findings
-    assert ".to(Boolean) of a Float32 vector" in finding.message and "compare with `!= 0` instead" in finding.message
-    assert "# here" in finding.lines[0].text
-
-
-@pytest.mark.parametrize("uniform, name", [(False, "warp_idx()"), (True, "make_warp_uniform()")])
-def test_a_warp_s_number_takes_the_whole_warp(uniform, name):
-    x, out = np.zeros(128, np.float32), np.zeros(128, np.float32)
-    (finding,) = simulate(k.warp_number_of_lane_0, x, out, uniform).findings
-    assert finding.kind == "divergent shuffle" and "# here" in finding.lines[0].text
-    assert f"{name} takes its value from lane 0 through a shuffle of the whole warp" in finding.message
-    assert "lane 1 of warp 0 (block 0) is not here (31 lanes are missing)" in finding.message
-    assert finding.message.endswith("Call it before the `if`, and use its result there.")
+@pytest.mark.parametrize("uniform", [False, True])
+def test_a_warp_s_number_takes_the_whole_warp_in_a_fast_run_too(uniform):
     with pytest.raises(SimulationError, match="shuffle of the whole warp"):
-        simulate(k.warp_number_of_lane_0, x, out, uniform, check=False)
+        simulate(k.warp_number_of_lane_0, *np.zeros((2, 128), np.float32), uniform, check=False)
 
 
 @pytest.mark.parametrize("check", [True, False])
@@ -132,19 +103,10 @@ def test_a_launch_that_starts_again_changes_and_prints_once():
     assert len(run.printed) == 64
 
 
-def test_a_shuffle_from_a_lane_that_does_not_exist_is_found():
-    (finding,) = simulate(k.ragged_sum, np.ones(40, np.float32), np.zeros(40, np.float32)).findings
-    assert finding.kind == "divergent shuffle" and "lane 0 of warp 1" in finding.message
-
-
-def test_unwritten_memory_that_reaches_a_result_is_found():
+def test_the_first_run_s_results_stay_where_unwritten_memory_reaches_them():
     out = np.zeros(32, np.float32)
-    (finding,) = simulate(k.unwritten_register, LANES, out).findings
-    assert finding.kind == "uninitialised" and "out[0] (16 elements in all)" in finding.message
-    (read,) = finding.lines
-    assert "registers happen to hold. r (found.py:" in finding.message
-    assert f"is read at {read.where} before all of it is written" in finding.message
-    np.testing.assert_array_equal(out, LANES)  # the first run's results stay
+    assert not simulate(k.unwritten_register, LANES, out).ok
+    np.testing.assert_array_equal(out, LANES)
 
 
 def test_a_sum_that_depends_on_the_order_of_atomics_is_observed_and_no_fault():
@@ -167,35 +129,6 @@ def test_a_run_without_findings_says_what_was_looked_for_and_never_that_it_is_ri
     stub = simulate(k.does_nothing, LANES, np.zeros(32, np.float32))
     assert stub.ok and str(stub).endswith("moved and exchanged nothing, so there was nothing to check.")
     assert "races not looked for" in str(simulate(k.does_nothing, LANES, np.zeros(32, np.float32), check=False))
-
-
-def test_an_mbarrier_that_is_initialised_again_is_found():
-    (finding,) = simulate(k.init_twice, LANES, np.zeros(32, np.float32)).findings
-    assert finding.kind == "mbarrier initialised again"
-    assert "mbarrier_init of an mbarrier that block 0 has initialised already" in finding.message
-    assert [line.text for line in finding.lines] == ["cute.arch.mbarrier_init(mbar, 32)"] * 2
-
-
-def test_unwritten_memory_is_found_at_the_store_of_the_tensor_that_it_reaches():
-    (finding,) = simulate(k.unwritten_and_written, np.zeros(32, np.float32), np.zeros(32, np.float32)).findings
-    assert finding.message.startswith("Uninitialised memory: out[0]")
-    assert [line.text.strip() for line in finding.lines] == ["out[tidx] = r[0]"]
-
-
-def test_unwritten_shared_memory_is_found_at_the_read_of_it():
-    (finding,) = simulate(k.unwritten_slot, LANES, np.zeros(32, np.float32)).findings
-    first = finding.lines[0].where
-    assert finding.message == (
-        "Uninitialised memory: out[31] (1 element in all) changes with what unwritten memory happens to hold. "
-        f"In shared memory, thread 31 of block 0 reads element 32 of slots at {first}, which nothing has written: is a store "
-        "missing?"
-    )
-    assert [line.text.strip() for line in finding.lines] == ["neighbour = slots[tidx + 1]", "out[tidx] = neighbour"]
-
-
-def test_a_register_out_of_bounds_is_found():
-    (finding,) = simulate(k.register_out_of_bounds, LANES, np.zeros(32, np.float32)).findings
-    assert finding.message.endswith("Out of bounds: register -1 of a register tensor of 4")
 
 
 def test_who_waits_and_who_arrives_at_a_named_barrier_must_give_one_count():
@@ -238,12 +171,6 @@ def test_a_fast_run_falls_back_where_blocks_wait_for_each_other():
     flags, sums = np.zeros(4, np.int32), np.zeros(4, np.int32)
     simulate(k.Handover(backwards=True), flags, sums, check=False)
     assert sums.tolist() == [0, 1, 3, 6]
-
-
-def test_a_flag_that_nobody_sets_is_a_deadlock():
-    (finding,) = simulate(k.Handover(forgets=True), np.zeros(4, np.int32), np.zeros(4, np.int32)).findings
-    assert finding.kind == "deadlock" and finding.lines[0].text.startswith("while ready == 0")
-    assert "3 threads wait at" in finding.message and "for a value that nobody changes (blocks 1-3)" in finding.message
 
 
 @pytest.mark.parametrize("schedule", ["forward", "reverse"])
@@ -302,32 +229,6 @@ def test_a_bulk_copy_over_what_threads_wrote_needs_a_proxy_fence():
     assert [line.text.strip() for line in finding.lines] == ["sX[tidx] = 0.0", "cute.copy(atom, x, sX, mbar_ptr=mbar)"]
 
 
-def test_a_race_in_a_helper_names_the_kernel_s_line_too():
-    (finding,) = simulate(k.in_helpers, np.zeros(64, np.float32), np.zeros(64, np.float32)).findings
-    write, read, call = finding.lines
-    assert [line.text for line in (write, read, call)] == [
-        "sX[tidx] = value",
-        "out[tidx] = sX[63 - tidx]",
-        "put(sX, tidx, x[tidx])",
-    ]
-    assert f"thread 0 wrote at {write.where} (in put, called at {call.where}), thread 63 read at {read.where}," in str(
-        finding
-    )
-
-
-def test_a_race_between_two_calls_of_a_helper_says_which_call_each_access_belongs_to():
-    run = simulate(k.called_twice, np.zeros(64, np.float32), np.zeros(64, np.float32))
-    (finding,) = run.findings
-    read, write, first, whole, second = finding.lines
-    assert [line.text for line in (first, second, whole)] == [
-        "first = rotated(value, sX, tidx)",
-        "return rotated(first + 1, sX, tidx)",
-        "out[tidx] = rotated_twice(x[tidx], sX, tidx)",
-    ]
-    assert f"read at {read.where} (in rotated, called at {first.where} from {whole.where})" in str(finding)
-    assert f"wrote at {write.where} (in rotated, called at {second.where} from {whole.where})" in str(finding)
-
-
 def test_align_rounds_the_address_up_and_a_tensor_behind_it_says_so():
     """CuTe DSL 4.8.1 compiles (x.iterator + 1).align(16) to (x + 4 + 15) & -16."""
     out = np.zeros(32, np.float32)
@@ -341,36 +242,6 @@ def test_align_rounds_the_address_up_and_a_tensor_behind_it_says_so():
     assert run.ok and not run.observations  # the address is asked for, and nothing is read there
 
 
-@pytest.mark.parametrize(
-    ("kernel", "says"),
-    [
-        (k.counts_from_the_end, "at x[-1]; x is (32,). Indices do not count from the end."),
-        (
-            k.tile_past_the_end,
-            "at x[32]; x is (32,). Even the block's first thread is outside: are the index, the grid, the layout and",
-        ),
-        (
-            k.layout_past_the_end,
-            "at x[32]; x is (32,). It was made over x with a layout of its own: does that reach too far",
-        ),
-        (k.sums_a_tensor, "iterating over a tensor, here of 3 elements, does not end in the DSL."),
-        (
-            k.python_int_in_if,
-            "changes type in a dynamic `if` or loop: Float32 and Int32; Python's -1 counts as Int32: write ",
-        ),
-        (
-            k.float_in_loop,
-            "changes type in a dynamic `if` or loop: Int32 and Float32; give it one type, for example cutlass.",
-        ),
-        (k.len_of_a_tensor, "a tensor has no len(): x.shape[0] is its first extent, cute.size(x) counts its elements"),
-    ],
-    ids=lambda x: getattr(x, "__name__", ""),
-)
-def test_a_report_asks_what_fits_the_mistake(kernel, says):
-    (finding,) = simulate(kernel, LANES, np.zeros(32, np.float32)).findings
-    assert says in finding.message and "# here" in finding.lines[0].text
-
-
 def test_asynchronous_copies_of_some_lanes_without_a_predicate():
     x, out = np.arange(256, dtype=np.float32).reshape(32, 8).T, np.full((32, 8), -1, np.float32).T
     for check in (True, False):
@@ -381,12 +252,6 @@ def test_asynchronous_copies_of_some_lanes_without_a_predicate():
 
 def test_floats_are_printed_as_the_gpu_prints_them():
     assert simulate(k.prints_pi, LANES, LANES.copy()).printed == ("3.140000\n", "3.140000 and 3\n")
-
-
-def test_two_threads_at_two_barriers_are_told_so():
-    (finding,) = simulate(k.barriers_apart, np.zeros(64, np.float32), np.zeros(64, np.float32)).findings
-    assert "Thread 0 comes to barrier 1 after it (found.py:" in finding.message
-    assert "thread 63 to barrier 2 before (found.py:" in finding.message and "missing" not in finding.message
 
 
 @pytest.mark.parametrize("schedule", ["forward", "reverse", "seeded"])

@@ -126,18 +126,6 @@ def test_several_lanes_may_each_start_a_bulk_copy(options):
     assert run.ok and (out == x).all(), run
 
 
-def test_their_arrivals_and_bytes_are_counted():
-    assert "more arrivals than mbarrier_init counted (3)" in said(k.row_each(arrivals=3), *rows())
-    message = said(k.row_each(nbytes=112), *rows())
-    assert "expects 448 bytes in phase 0, and 512 came" in message
-
-
-def test_they_must_not_write_the_same_bytes():
-    (finding,) = simulate(k.row_each(one_row=True), *rows()).findings
-    assert finding.kind == "race" and finding.lines[0].text.endswith("# loads")
-    assert "4 threads of a warp each issue this bulk copy (block 0), some of them to the same bytes" in finding.message
-
-
 @pytest.mark.parametrize(
     ("grid", "block", "says"),
     [

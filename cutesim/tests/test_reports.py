@@ -1,6 +1,7 @@
-"""The wording of reports, in one place: reports.txt has one report of each kind, and what each rule of order says without its edge.
+"""What is found in the small kernels, and how it is said: reports.txt has the kind, threads, guilty lines and words of each finding.
 
-`REPORTS=write pytest cutesim/tests/test_reports.py` writes it anew; read what has changed before it is committed.
+Of the rules of order, which test_races judges, it has the words alone. `REPORTS=write pytest cutesim/tests/test_reports.py`
+writes the file anew; read what has changed before it is committed.
 """
 
 import os
@@ -9,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 from dsl import bounds, found, hand_over, language, misused, names, others
-from dsl.cluster import Exchange
+from dsl.cluster import Exchange, pair
 from rules import RULES
 
 from cutesim.simulation import simulate
 
 FILE = Path(__file__).parent / "reports.txt"
-X, LARGE = np.arange(128, dtype=np.float32), np.full(32, 1000, np.float32)
+X = np.arange(128, dtype=np.float32)
 
 
 def floats(*shape):
@@ -26,43 +27,80 @@ def ints(*shape):
     return np.zeros(shape, np.int32)
 
 
+def filled(value):
+    return np.full(32, value, np.float32)
+
+
+FAULTS = "too many bytes|own rank missing|too few bytes|phase reused|no wait|no barrier between|no opening barrier|block gone"
+ONE_WARP = """unwritten_register unwritten_slot init_twice register_out_of_bounds vector_to_boolean counts_from_the_end
+    tile_past_the_end layout_past_the_end sums_a_tensor python_int_in_if float_in_loop len_of_a_tensor""".split()
+MISUSED = """never_launched an_argument_short numpy_exp math_exp divmod_of_numbers constexpr_comprehension constexpr_sequence
+    int_of_index item forgotten_in_init width_of_a_shuffle shuffle_without_offset sliced copy_kernel two_fragments""".split()
+LANGUAGE = "misaligned endless barrier_in_half_a_warp too_much_shared_memory odd_alignment type_changes".split()
+FENCES = ("before the barrier", "before the write", "after the flag", "")
 CASES = [
     (bounds.tiled, floats(4, 56), floats(4, 56), False),
-    *((Exchange(fault), X[:4], floats(4, 2)) for fault in ("too many bytes", "too few bytes", "phase reused", "block gone")),
-    *((Exchange(fault), X[:4], floats(4, 2)) for fault in ("no wait", "no barrier between", "no opening barrier")),
-    *((kernel, X[:32], floats(32)) for kernel in (found.unwritten_register, found.init_twice, found.counts_from_the_end)),
-    (found.narrow, LARGE, ints(32)),
+    *((Exchange(fault), X[1:5], floats(4, 2)) for fault in FAULTS.split("|")),
+    (pair("not aligned"), X[:2], floats(2, 2)),
+    *((getattr(found, name), X[:32], floats(32)) for name in ONE_WARP),
+    *((found.narrow, filled(value), ints(32)) for value in (128.0, -129.0, np.nan)),
+    *((found.narrow_vector, filled(value), ints(32)) for value in (np.inf, 255.5, -1.0)),
+    *((found.warp_number_of_lane_0, floats(128), floats(128), uniform) for uniform in (False, True)),
+    (found.unwritten_and_written, floats(32), floats(32)),
     (found.two_counts(96), X[:64], floats(64)),
     (found.stored_and_read(True), X[:32], floats(32), floats(1)),
     (found.overwritten(False), X[:32], floats(32)),
     (found.ragged_sum, X[:40], floats(40)),
-    (found.called_twice, X[:64], floats(64)),
-    (hand_over.raised(release="cta"), ints(1), ints(32), ints(32)),
-    (hand_over.meeting(before=False), ints(2, 32), ints(1), ints(2, 32)),
-    (hand_over.row_each(arrivals=3), floats(4, 32), floats(4, 32)),
-    (hand_over.peer(waits=2), floats(2, 32), floats(2, 32)),
-    (others.half_arrive, floats(64)),
-    (names.launched_early, ints(128), ints(128), ""),
-    (misused.never_launched, X[:32], floats(32)),
-    (misused.numpy_exp, X[:32], floats(32)),
+    *((kernel, X[:64], floats(64)) for kernel in (found.in_helpers, found.called_twice, found.barriers_apart)),
+    (found.Handover(forgets=True), ints(4), ints(4)),
+    (found.greedy, floats(384), 40),
+    *((hand_over.raised(word=word, release="cta"), ints(1), ints(32), ints(32)) for word in ("store", "exchange")),
+    (hand_over.raised(acquire="cluster"), ints(1), ints(32), ints(32)),
+    (hand_over.raised(sync=False), ints(1), ints(32), ints(32)),
+    (hand_over.Count("cta", 2), ints(1)),
+    (hand_over.Count("cta", 2, too_fast=True), ints(2)),
+    *((hand_over.meeting(**{side: False}), ints(2, 32), ints(1), ints(2, 32)) for side in ("before", "after")),
+    *((hand_over.locked(**{side: False}), ints(1), ints(1)) for side in ("before", "after")),
+    (hand_over.locked(stored=True), ints(1), ints(1)),
+    *((hand_over.asked("noted", test), ints(32)) for test in (False, True)),
+    (hand_over.counted_then_read(False), ints(1), ints(1)),
     *(
-        (getattr(language, name), X, floats(128))
-        for name in "misaligned endless barrier_in_half_a_warp too_much_shared_memory odd_alignment type_changes".split()
+        (hand_over.row_each(**fault), floats(4, 32), floats(4, 32))
+        for fault in (dict(arrivals=3), dict(nbytes=112), dict(one_row=True))
     ),
+    *(
+        (hand_over.Placed(*place), ints(1))
+        for place in (((1, 1, 1), (1, 1, 65)), ((1, 65536, 1), (1, 1, 1)), ((1, 1, 65536), (1, 1, 1)))
+    ),
+    *(
+        (hand_over.peer(*fault), floats(2, 32), floats(2, 32))
+        for fault in (("cluster_arrive_relaxed",), ("nothing",), ("cluster_arrive", 2))
+    ),
+    (others.half_arrive, floats(64)),
+    (others.given_in_one_arm, ints(32)),
+    (others.reads_the_peer(early=False), X[:32], floats(32)),
+    *((others.Flag(fence, "after seeing it"), floats(64), ints(1), floats(64)) for fence in FENCES),
+    (others.Flag("before the flag", "after the other barrier"), floats(64), ints(1), floats(64)),
+    (others.Flag(), floats(64), ints(1), floats(64)),
+    (names.launched_early, ints(128), ints(128), ""),
+    *((getattr(misused, name), X[:32], floats(32)) for name in MISUSED),
+    *((getattr(language, name), X, floats(128)) for name in LANGUAGE),
 ]
 
 
 def reports():
     for host, *arguments in CASES:
+        yield getattr(host, "__name__", type(host).__name__)
         for finding in simulate(host, *arguments, max_steps=2000).findings:
-            message = re.sub(r"(?<=[.]py:)[0-9]+", "N", finding.message)
-            yield f"{finding.kind}: {message}"
+            yield f"  {finding.kind}, threads {finding.threads}, count {finding.count}"
+            yield from ("    " + line.text.strip() for line in finding.lines)
+            yield "  " + re.sub(r"(?<=[.]py:)[0-9]+", "N", finding.message)
     for name, (findings, _, found_in) in RULES.items():
-        for way in found_in:
-            yield f"{name}: {findings(way)[0]}"
+        yield name
+        yield from (f"  {findings(way)[0]}" for way in found_in)
 
 
-def test_reports_are_worded_so():
+def test_the_small_kernels_have_these_findings():
     text = "\n".join(reports()) + "\n"
     if os.environ.get("REPORTS") == "write":
         FILE.write_text(text, encoding="utf-8")
