@@ -1,6 +1,5 @@
 """Every kind of machine gets one sentence that says what is so, where, and what to do."""
 
-import ctypes
 import json
 import sys
 import types
@@ -41,9 +40,7 @@ def test_hopper_with_everything_runs_on_the_gpu():
     found = judged()
     assert found.device == "cuda"
     assert found.problems == ()
-    assert found.reason == (
-        "Kernels run on this machine's NVIDIA H100 80GB HBM3 (compute capability 9.0) through CuTe DSL 4.8.1."
-    )
+    assert "NVIDIA H100 80GB HBM3 (compute capability 9.0) through CuTe DSL 4.8.1." in found.reason
 
 
 @pytest.mark.parametrize(("gpu", "capability"), [("NVIDIA L4", (8, 9)), ("NVIDIA B200", (10, 0))])
@@ -53,85 +50,51 @@ def test_other_generations_run_what_they_can(gpu, capability):
     assert found.reason.endswith("and run on the simulator.") is (capability < (9, 0))
 
 
+# What is so, words of the sentence that says it, and of what there is to do.
+CU126 = {"driver": "570.133.20", "torch": "2.13.0+cu126", "torch_cuda": "12.6"}
 CASES = {
-    "no GPU": (
-        NO_GPU,
-        "Kernels run on the simulator: this machine has no NVIDIA GPU.",
-        "nothing to do for the simulator; real times need an NVIDIA GPU since Ampere, such as a rented H100.",
-    ),
+    "no GPU": (NO_GPU, "this machine has no NVIDIA GPU", "rented H100"),
     "older than Ampere": (
         {"gpu": "NVIDIA T4", "compute_capability": (7, 5)},
-        "Kernels run on the simulator: this machine's NVIDIA T4 (compute capability 7.5) is older than Ampere (8.0), the oldest "
-        "that the book's kernels are compiled for.",
-        "nothing to do for the simulator; real times need an NVIDIA GPU since Ampere, such as a rented H100.",
+        "NVIDIA T4 (compute capability 7.5) is older than Ampere (8.0)",
+        "rented H100",
     ),
-    "no driver": (
-        NO_GPU | {"driver_trouble": "an NVIDIA GPU is on the PCI bus, but its driver is not installed"},
-        "Kernels run on the simulator: an NVIDIA GPU is on the PCI bus, but its driver is not installed.",
-        "install NVIDIA's driver or reload it, until nvidia-smi lists the GPU.",
-    ),
-    "hidden": (
-        NO_GPU | {"hidden": True},
-        "Kernels run on the simulator: CUDA_VISIBLE_DEVICES hides every GPU of this machine.",
-        "unset CUDA_VISIBLE_DEVICES, or set it to 0, and start Python again.",
-    ),
+    "no driver": (NO_GPU | {"driver_trouble": "its driver is missing"}, ": its driver is missing.", "nvidia-smi"),
+    "hidden": (NO_GPU | {"hidden": True}, "CUDA_VISIBLE_DEVICES hides every GPU", "unset CUDA_VISIBLE_DEVICES"),
     "DSL missing": (
         {"dsl": None},
-        "Kernels run on the simulator: CuTe DSL (nvidia-cutlass-dsl) is not installed, so the NVIDIA H100 80GB HBM3 "
-        "cannot be used.",
-        "pip install 'torch>=2.11' nvidia-cutlass-dsl==4.8.1 (with that you accept NVIDIA's licence for it).",
+        "(nvidia-cutlass-dsl) is not installed, so the NVIDIA H100 80GB HBM3 cannot be used",
+        "pip install 'torch>=2.11' nvidia-cutlass-dsl==4.8.1 (with that you accept NVIDIA's licence for it)",
     ),
-    "another version of the DSL": (
-        {"dsl": "4.9.0"},
-        "Kernels run on the simulator: CuTe DSL 4.9.0 is installed, and the book's kernels are written for 4.8.1.",
-        "pip install nvidia-cutlass-dsl==4.8.1.",
-    ),
+    "another DSL": ({"dsl": "4.9.0"}, "CuTe DSL 4.9.0 is installed", "pip install nvidia-cutlass-dsl==4.8.1."),
     "torch missing": (
         {"torch": None, "torch_cuda": None},
-        "Kernels run on the simulator: torch is not installed, so the NVIDIA H100 80GB HBM3 cannot be used.",
+        "torch is not installed, so the NVIDIA H100 80GB HBM3 cannot be used",
         "pip install 'torch>=2.11' nvidia-cutlass-dsl==4.8.1.",
     ),
     "torch for the CPU": (
         {"torch": "2.13.0+cpu", "torch_cuda": None},
-        "Kernels run on the simulator: torch 2.13.0+cpu was built without CUDA, so the NVIDIA H100 80GB HBM3 cannot be "
-        "used.",
-        "install a build of torch with CUDA: pip uninstall torch, then pip install 'torch>=2.11'.",
+        "torch 2.13.0+cpu was built without CUDA",
+        "pip uninstall torch, then pip install 'torch>=2.11'",
     ),
     "a driver older than torch's CUDA": (
         {"driver": "570.133.20"},
-        "Kernels run on the simulator: torch 2.13.0 was built with CUDA 13.0, which needs driver 580 or newer, and this is "
-        "570.133.20.",
-        "install a newer driver (on a rented machine: take an image with one), or a build of torch for an older CUDA: "
-        "https://pytorch.org/get-started/previous-versions lists them.",
+        "built with CUDA 13.0, which needs driver 580 or newer, and this is 570.133.20",
+        "a build of torch for an older CUDA",
     ),
     "CuTe DSL's libraries for CUDA 13 under a driver for CUDA 12": (
-        {"driver": "570.133.20", "torch": "2.13.0+cu126", "torch_cuda": "12.6", "flavours": (13,)},
-        "Kernels run on the simulator: CuTe DSL's libraries are those for CUDA 13, which need driver 580 or newer, and this is "
-        "570.133.20.",
-        "pip uninstall nvidia-cutlass-dsl-libs-cu13, then pip install nvidia-cutlass-dsl==4.8.1, for CUDA 12.",
+        CU126 | {"flavours": (13,)},
+        "for CUDA 13, which need driver 580 or newer, and this is 570.133.20",
+        "pip uninstall nvidia-cutlass-dsl-libs-cu13, then pip install nvidia-cutlass-dsl==4.8.1",
     ),
-    "no libraries of CuTe DSL": (
-        {"flavours": ()},
-        "Kernels run on the simulator: CuTe DSL is installed without its libraries for CUDA.",
-        "pip install --force-reinstall nvidia-cutlass-dsl==4.8.1.",
-    ),
-    "no tvm-ffi": (
-        {"tvm_ffi": None},
-        "Kernels run on the simulator: apache-tvm-ffi is not installed, by which compiled kernels take torch's tensors.",
-        "pip install apache-tvm-ffi.",
-    ),
+    "no libraries": ({"flavours": ()}, "without its libraries for CUDA", "--force-reinstall nvidia-cutlass-dsl==4.8.1"),
+    "no tvm-ffi": ({"tvm_ffi": None}, "apache-tvm-ffi is not installed", "pip install apache-tvm-ffi."),
     "macOS": (
         NO_GPU | {"system": "Darwin", "architecture": "arm64", "dsl": None},
-        "Kernels run on the simulator: CuTe DSL exists for Linux only, and this is macOS.",
-        "every chapter runs here on the simulator; compiling for a GPU and measured times do not. "
-        "For those use a Linux machine with an NVIDIA GPU since Ampere.",
+        "this is macOS",
+        "use a Linux machine",
     ),
-    "Windows": (
-        {"system": "Windows", "dsl": None},
-        "Kernels run on the simulator: CuTe DSL exists for Linux only, and this is Windows.",
-        "every chapter runs here on the simulator; compiling for a GPU and measured times do not. "
-        "For those use a Linux machine with an NVIDIA GPU since Ampere, or WSL 2 on this one.",
-    ),
+    "Windows": ({"system": "Windows", "dsl": None}, "this is Windows", "or WSL 2 on this one"),
 }
 
 
@@ -139,10 +102,8 @@ CASES = {
 def test_what_keeps_kernels_off_the_gpu_is_said_with_its_remedy(name):
     changes, reason, remedy = CASES[name]
     found = judged(**changes)
-    assert found.device == "cpu"
-    assert found.reason == reason
-    assert found.problems[0].remedy == remedy
-    assert found.problems[0].where
+    assert found.device == "cpu" and found.reason.startswith("Kernels run on the simulator: ")
+    assert reason in found.reason and remedy in found.problems[0].remedy and found.problems[0].where
 
 
 def test_all_missing_packages_are_listed_at_once():
@@ -165,19 +126,13 @@ def test_a_driver_that_is_new_enough_is_not_complained_of(fits):
     assert judged(**fits).problems == ()
 
 
-NOTES = {
-    "torch": (NO_GPU | {"torch": None, "torch_cuda": None}, "torch is not installed, which most cells need"),
-    "old driver": (
-        {"torch_cuda": "12.6", "driver": "570.133.20"},
-        "driver 570.133.20 is older than NVIDIA asks for with CuTe DSL's libraries for CUDA 12 (575.51.03)",
-    ),
-    "counters": (
-        {"counters": False},
-        "this user may not read the GPU's performance counters (ERR_NVGPUCTRPERM), so `quack-tutorial profile` cannot run",
-    ),
-    "disk": ({"free_disk_gb": 0.42}, "0.4 GB are free where this environment is"),
+NOTES = {  # what is missing beside, and a word of the note
+    "torch": (NO_GPU | {"torch": None, "torch_cuda": None}, "which most cells need"),
+    "old driver": ({"torch_cuda": "12.6", "driver": "570.133.20"}, "for CUDA 12 (575.51.03)"),
+    "counters": ({"counters": False}, "ERR_NVGPUCTRPERM"),
+    "disk": ({"free_disk_gb": 0.42}, "0.4 GB are free"),
     "JupyterLab": ({"jupyterlab": None}, "JupyterLab is not installed"),
-    "kernel": ({"kernel": "/opt/python"}, 'another Jupyter would run a notebook\'s "Python 3" with /opt/python'),
+    "kernel": ({"kernel": "/opt/python"}, "with /opt/python"),
 }
 
 
@@ -185,47 +140,35 @@ NOTES = {
 def test_what_is_missing_beside_is_noted_and_keeps_no_kernel_off_the_gpu(name):
     changes, what = NOTES[name]
     found = judged(**changes)
-    assert [note.what for note in found.notes] == [what]
+    assert len(found.notes) == 1 and what in found.notes[0].what
     assert found.device == ("cuda" if changes.get("gpu", "H100") else "cpu")
     assert judged().notes == ()
 
 
-VERDICTS = {
-    "all is well": (
-        {},
-        "Kernels compile for the NVIDIA H100 80GB HBM3 and run on it, and on the simulator. Next: make lab",
-    ),
-    "no GPU": (NO_GPU, "Every chapter and lab runs here, on the simulator. Next: make lab"),
+NO_TORCH = {"torch": None, "torch_cuda": None}
+VERDICTS = {  # what works, and what to type next
+    "all is well": ({}, "run on it, and on the simulator", "make lab"),
+    "no GPU": (NO_GPU, "runs here, on the simulator", "make lab"),
     "torch is missing beside a GPU": (
-        {"torch": None, "torch_cuda": None},
-        "The simulator works; torch is not installed, so the NVIDIA H100 80GB HBM3 cannot be used. "
-        "Next: pip install 'torch>=2.11' nvidia-cutlass-dsl==4.8.1",
+        NO_TORCH,
+        "cannot be used",
+        "pip install 'torch>=2.11' nvidia-cutlass-dsl==4.8.1",
     ),
-    "torch is missing": (
-        NO_GPU | {"torch": None, "torch_cuda": None},
-        "The simulator works; torch is not installed, which most cells need. Next: pip install 'torch>=2.11'",
-    ),
-    "hidden": (
-        NO_GPU | {"hidden": True},
-        "The simulator works; CUDA_VISIBLE_DEVICES hides every GPU of this machine. Next: unset CUDA_VISIBLE_DEVICES",
-    ),
-    "old driver": (
-        {"driver": "570.133.20"},
-        "The simulator works; torch 2.13.0 was built with CUDA 13.0, which needs driver 580 or newer, and this is 570.133.20. "
-        "Next: nvidia-smi",
-    ),
-    "numpy": (NO_GPU | {"numpy": None}, "Nothing runs yet. Next: pip install numpy"),
+    "torch is missing": (NO_GPU | NO_TORCH, "which most cells need", "pip install 'torch>=2.11'"),
+    "hidden": (NO_GPU | {"hidden": True}, "hides every GPU of this machine", "unset CUDA_VISIBLE_DEVICES"),
+    "old driver": ({"driver": "570.133.20"}, "and this is 570.133.20", "nvidia-smi"),
+    "numpy": (NO_GPU | {"numpy": None}, "Nothing runs yet", "pip install numpy"),
 }
 
 
 @pytest.mark.parametrize("name", VERDICTS)
 def test_the_doctor_ends_with_what_works_and_what_to_type(monkeypatch, capsys, name):
-    changes, line = VERDICTS[name]
+    changes, works, typed = VERDICTS[name]
     monkeypatch.setattr(machine, "detect", lambda: judged(**changes))
     monkeypatch.setattr(machine, "next_command", lambda found: "make lab")
     monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
-    cli.main(["doctor"])
-    assert capsys.readouterr().out.splitlines()[-1] == line
+    assert cli.main(["doctor"]) == ("numpy" in changes)
+    assert capsys.readouterr().out.splitlines()[-1].endswith(f"{works}. Next: {typed}")
 
 
 def test_the_doctor_in_jupyterlab_does_not_say_how_to_start_it(monkeypatch):
@@ -320,9 +263,6 @@ def test_the_newest_visible_gpu_is_the_one_named(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert machine.find_gpu()["gpu"] is None
     assert machine.find_gpu()["hidden"]
-
-
-def test_a_driver_that_does_not_answer_is_named_with_its_status(monkeypatch):
     monkeypatch.setattr(machine, "load_nvml", lambda: FakeNvml(init_status=18))
     assert machine.find_gpu()["driver_trouble"] == "NVIDIA's driver does not answer (NVML status 18)"
 
@@ -358,14 +298,6 @@ def test_torch_is_read_without_importing_it(monkeypatch, tmp_path):
     assert machine.find_torch() == {"torch": "2.13.0+cu130", "torch_cuda": "13.0"}
     (folder / "version.py").write_text("__version__ = '2.13.0+cpu'\ncuda: Optional[str] = None\n")
     assert machine.find_torch() == {"torch": "2.13.0+cpu", "torch_cuda": None}
-
-
-def test_a_missing_library_is_no_gpu_and_no_error(monkeypatch):
-    def missing(name):
-        raise OSError(name)
-
-    monkeypatch.setattr(ctypes, "CDLL", missing)
-    assert machine.load_nvml() is None
 
 
 def test_start_prints_the_sentence_and_answers_imports_only_in_a_notebook_without_the_dsl(monkeypatch, capsys):
@@ -412,12 +344,6 @@ def test_doctor_lists_what_is_there_and_what_to_do(monkeypatch, capsys):
     answer = json.loads(capsys.readouterr().out)
     assert (answer["device"], answer["simulator"], answer["dsl"]) == ("cpu", True, None)
     assert answer["problems"][0]["remedy"].startswith("pip install")
-
-
-def test_doctor_fails_only_where_the_simulator_cannot_run(monkeypatch, capsys):
-    monkeypatch.setattr(machine, "detect", lambda: judged(**NO_GPU, numpy=None))
-    assert cli.main(["doctor"]) == 1
-    assert "pip install 'numpy>=2.0'" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("words", [["docter"], [], ["doctor", "--jsno"]])

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 
 from quack_tutorial import compiler, ops, reference
 
-INF, NAN = float("inf"), float("nan")
+INF = float("inf")
 
 
 def rows(M, N, dtype=torch.float32, seed=0, spread=8.0):
@@ -47,24 +47,6 @@ def test_views_at_any_address_leave_their_surroundings_alone(N, offset, gap, dty
     assert (big_out == 777.0).all(), "wrote outside the view"
 
 
-@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16, torch.float16))
-@pytest.mark.parametrize("N", (5, 257, 4096, 16384))
-def test_hard_values(N, dtype):
-    x = rows(10, N, dtype, spread=1.0)
-    x[0] = -INF
-    x[1, : N - 1] = -INF
-    x[2, N // 2 :] = -INF
-    x[3, N // 3] = INF
-    x[4, N - 1] = NAN
-    x[5] = torch.finfo(dtype).max
-    x[6] = torch.linspace(-100, 0, N)  # results down to subnormals
-    x[8] = torch.linspace(-120, 0, N)  # blocks of a cluster whose largest results are this small
-    x[7, 0], x[7, N - 1] = INF, -INF
-    out = ops.softmax(x)
-    assert_softmax(x, out)
-    assert torch.equal(out.isnan(), torch.softmax(x, -1).isnan())
-
-
 def test_float16_sums_do_not_overflow():
     x = torch.zeros(2, 16384, dtype=torch.float16)  # the sum of exp is 16384, of exp(11) more than float16 holds
     x[1] = 11.0
@@ -85,34 +67,6 @@ def test_rows_may_repeat_and_single_columns_have_any_stride():
     torch.testing.assert_close(ops.softmax(x.expand(5, 64)), torch.softmax(x.expand(5, 64), -1))
     column = rows(5, 8)[:, 3:4].t().t()
     assert (ops.softmax(column) == 1).all()
-
-
-@pytest.mark.parametrize(
-    "make, dim, error, message",
-    [
-        (
-            lambda: torch.zeros(2, 3, dtype=torch.float64),
-            -1,
-            TypeError,
-            "expected input of float32, float16 or bfloat16, got torch.float64",
-        ),
-        (lambda: torch.zeros(2, 3, dtype=torch.int32), -1, TypeError, "got torch.int32"),
-        (lambda: torch.zeros(2, 3), 0, ValueError, r"only the last dimension is supported \(dim=-1 or 1\), got dim=0"),
-        (lambda: torch.zeros(2, 3), 2, ValueError, "got dim=2"),
-        (lambda: torch.zeros(3, 2).t(), -1, ValueError, r"stride 1, got strides \(1, 2\); call .contiguous"),
-        (lambda: torch.zeros(2, 3, 8).transpose(0, 1), -1, ValueError, "not rows one stride apart"),
-        (lambda: torch.zeros(1, 262145), -1, ValueError, "softmax: a row has at most 262144 elements, got"),
-    ],
-)
-def test_what_softmax_refuses(make, dim, error, message):
-    with pytest.raises(error, match=message):
-        ops.softmax(make(), dim)
-
-
-def test_inputs_that_need_gradients_are_fine_under_no_grad():
-    x = torch.zeros(2, 4, requires_grad=True)
-    with torch.no_grad():
-        assert (ops.softmax(x) == 0.25).all()
 
 
 def versions():

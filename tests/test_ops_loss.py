@@ -109,16 +109,6 @@ def test_a_mean_is_one_call_and_its_gradient_another(monkeypatch):
     assert (x.grad[2] == 0).all() and (x.grad[0, 0] == torch.tensor(1 / 48).bfloat16())
 
 
-@pytest.mark.parametrize("reduction", ("mean", "sum"))
-def test_rows_that_are_all_ignored_have_no_gradient(reduction):
-    x = torch.randn(3, 8, requires_grad=True)
-    ops.cross_entropy(x, torch.full((3,), IGNORED), reduction=reduction).backward()
-    assert (x.grad == 0).all()
-    empty = torch.zeros(0, 8, requires_grad=True)
-    ops.cross_entropy(empty, torch.zeros(0, dtype=torch.int64), reduction=reduction).backward()
-    assert empty.grad.shape == (0, 8)
-
-
 def test_the_compiled_reduction_has_all_its_loads_on_the_way_before_it_adds():
     from quack_tutorial.compiler import TensorSpec, dsl_problem, ptx
 
@@ -137,24 +127,6 @@ FAR = (1e4, -1e4, 1e6, -1e6)
 def far(middle, M=5, N=257):
     generator = torch.Generator().manual_seed(7)
     return torch.randn(M, N, generator=generator) + middle, torch.randint(N, (M,), generator=generator)
-
-
-@pytest.mark.parametrize("middle", FAR)
-def test_losses_and_gradients_far_from_zero_are_as_near_to_float64_as_torch_s(middle):
-    x, target = far(middle)
-    X = x.double().requires_grad_()
-    wanted = torch.nn.functional.cross_entropy(X, target, reduction="none")
-    (gradient,) = torch.autograd.grad(wanted.sum(), X)
-    leaf = x.requires_grad_()
-    losses = ops.cross_entropy(leaf, target, reduction="none")
-    losses_too, dx = ops.cross_entropy_with_grad(x.detach(), target)
-    for found in (losses, losses_too):
-        torch.testing.assert_close(found.double(), wanted, rtol=1e-6, atol=0)
-    for found in (torch.autograd.grad(losses.sum(), leaf)[0], dx):
-        torch.testing.assert_close(found.double(), gradient, rtol=2e-6, atol=6e-8)
-    mean = ops.cross_entropy(leaf, target)
-    torch.testing.assert_close(mean.double(), wanted.mean(), rtol=1e-6, atol=0)
-    torch.testing.assert_close(torch.autograd.grad(mean, leaf)[0].double(), gradient / 5, rtol=2e-6, atol=6e-8)
 
 
 @pytest.mark.parametrize("value", (3e38, -3e38, 0.0))
