@@ -2,6 +2,8 @@
 
 import datetime
 import os
+import sys
+from importlib import util
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,21 @@ import pytest
 def root():
     """The project's root folder."""
     return Path(__file__).resolve().parent
+
+
+@pytest.fixture(scope="session")
+def load(root):
+    """A function from the path of a script, or of a module of the site's, to it as a module that others find by its name."""
+
+    def module_of(path):
+        name = Path(path).stem
+        if getattr(sys.modules.get(name), "__file__", None) != str(root / path):
+            spec = util.spec_from_file_location(name, root / path)
+            sys.modules[name] = util.module_from_spec(spec)
+            spec.loader.exec_module(sys.modules[name])
+        return sys.modules[name]
+
+    return module_of
 
 
 # What takes minutes: whole corpora, proof suites, every line of the shipped tables, browsers. The start of a test's id.

@@ -1,11 +1,9 @@
 """Two cards on a page: what cards.py and folds.py make of what the kernel published, and what the switch shows in a browser."""
 
-import importlib.util
 import json
 import re
 import shutil
 import subprocess
-import sys
 from html import escape
 
 import pytest
@@ -23,13 +21,8 @@ from .test_site import find_chromium, missing_tool, skip_unless_required
 
 
 @pytest.fixture(scope="module")
-def extension(root):
-    found = {}
-    for name in ("folds", "on_gpu", "cards"):
-        spec = importlib.util.spec_from_file_location(name, root / "book/extension" / f"{name}.py")
-        found[name] = sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(found[name])
-    return found
+def extension(load):
+    return {name: load(f"book/extension/{name}.py") for name in ("folds", "on_gpu", "cards")}
 
 
 def raw(html):

@@ -1,6 +1,5 @@
 """The rules of `kernels.tuned` about what is launched together, and what the recorded sweeps say of them."""
 
-import importlib.util
 import json
 from dataclasses import replace
 from statistics import median
@@ -23,11 +22,8 @@ from quack_tutorial.records import folder
 
 
 @pytest.fixture(scope="module")
-def script(root):
-    spec = importlib.util.spec_from_file_location("make_tables", root / "scripts/make_tables.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def script(load):
+    return load("scripts/make_tables.py")
 
 
 def pairs():

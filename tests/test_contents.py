@@ -1,6 +1,5 @@
 """The list of figures: what it finds on a page, and in which words it says what a figure was drawn from."""
 
-import importlib.util
 import types
 
 import pytest
@@ -12,11 +11,8 @@ from quack_tutorial.figures import player
 
 
 @pytest.fixture(scope="module")
-def contents(root):
-    spec = importlib.util.spec_from_file_location("contents", root / "book/extension/contents.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def contents(load):
+    return load("book/extension/contents.py")
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,7 @@
 """What folds.py makes of a page: which nodes are folded, under which word, and where the inputs stand."""
 
-import importlib.util
 import json
 import re
-import sys
 
 import pytest
 
@@ -16,11 +14,8 @@ import quack_tutorial as qt
 
 
 @pytest.fixture(scope="module")
-def folds(root):
-    spec = importlib.util.spec_from_file_location("folds", root / "book/extension/folds.py")
-    module = sys.modules["folds"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def folds(load):
+    return load("book/extension/folds.py")
 
 
 def text(words):

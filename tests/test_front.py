@@ -1,16 +1,11 @@
 """The front page's picture is drawn from a run, and the README shows the same."""
 
-import importlib.util
-
 import pytest
 
 
 @pytest.fixture(scope="module")
-def front(root):
-    spec = importlib.util.spec_from_file_location("front", root / "book/front.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def front(load):
+    return load("book/front.py")
 
 
 def test_the_readmes_picture_is_current(root, front):
@@ -36,11 +31,9 @@ def test_the_picture_names_the_lines_of_the_race(front):
         ("(a) the loss, (b) its gradient, and (a + b) + c", []),
     ],
 )
-def test_the_first_use_of_a_word_is_linked(root, text, links):
+def test_the_first_use_of_a_word_is_linked(root, load, text, links):
     pytest.importorskip("sphinx", reason="Sphinx is not installed, which links the words")
-    spec = importlib.util.spec_from_file_location("terms", root / "book/extension/terms.py")
-    terms = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(terms)
+    terms = load("book/extension/terms.py")
     known = terms.entries(str(root / "book/glossary.md"))
     pieces = list(terms.linked(text, terms.pattern_of(known), known, set(), "glossary.html"))
     assert [piece.astext() for piece in pieces if piece.tagname == "reference"] == links
@@ -50,22 +43,18 @@ def test_the_first_use_of_a_word_is_linked(root, text, links):
 @pytest.mark.parametrize(
     "said, minutes", [("an hour and a half, half", 90), ("an hour and", 60), ("two hours, 40", 120), ("75 minutes", 75)]
 )
-def test_a_card_has_the_chapter_s_minutes(root, said, minutes):
+def test_a_card_has_the_chapter_s_minutes(load, said, minutes):
     pytest.importorskip("sphinx", reason="Sphinx is not installed, which draws the cards")
-    spec = importlib.util.spec_from_file_location("contents", root / "book/extension/contents.py")
-    contents = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(contents)
+    contents = load("book/extension/contents.py")
     found = contents.MINUTES.search(f"It takes about {said} of it.")[1]
     assert int(contents.HOURS.get(found, found)) == minutes
 
 
-def test_a_card_passes_over_figures_without_a_drawing_and_has_no_link_in_it(root):
+def test_a_card_passes_over_figures_without_a_drawing_and_has_no_link_in_it(load):
     pytest.importorskip("sphinx", reason="Sphinx is not installed, which draws the cards")
     from docutils import nodes
 
-    spec = importlib.util.spec_from_file_location("contents", root / "book/extension/contents.py")
-    contents = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(contents)
+    contents = load("book/extension/contents.py")
     table = nodes.raw("", '<div class="qt-picture"><table></table></div>', format="html")
     drawn = '<svg viewBox="0 0 1 1"><a href="elsewhere.html"><path/></a></svg>'
     chart = nodes.raw("", f'<div class="qt-picture">{drawn}</div>', format="html")

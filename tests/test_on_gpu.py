@@ -1,6 +1,5 @@
 """What on_gpu.py adds to a page: the outputs recorded on a GPU, folded below those of the cells that still are as they were."""
 
-import importlib.util
 import sys
 
 import pytest
@@ -11,23 +10,13 @@ from docutils.frontend import get_default_settings
 from docutils.utils import new_document
 
 from quack_tutorial.records import outputs
+from tests.test_folds import cell
 
 
 @pytest.fixture(scope="module")
-def on_gpu(root):
-    for name in ("folds", "on_gpu"):
-        spec = importlib.util.spec_from_file_location(name, root / "book/extension" / f"{name}.py")
-        module = sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return module
-
-
-def cell(source, output=None):
-    node = nodes.container(nb_element="cell_code", classes=["cell"], exec_count=1)
-    node += nodes.container("", nodes.literal_block(source, source), nb_element="cell_code_source")
-    if output is not None:
-        node += nodes.container("", nodes.literal_block(output, output), nb_element="cell_code_output")
-    return node
+def on_gpu(load):
+    load("book/extension/folds.py")
+    return load("book/extension/on_gpu.py")
 
 
 def record_of(**given):

@@ -1,12 +1,10 @@
 """Predictions: the chapters ask and answer in one form, the page judges as the notebook does, and Your path lists them."""
 
-import importlib.util
 import json
 import random
 import re
 import shutil
 import subprocess
-import sys
 from html import escape, unescape
 
 import pytest
@@ -22,12 +20,9 @@ PREDICT = re.compile(r"\*\*Predict(?: for later)?\.?\*\*")
 
 
 @pytest.fixture(scope="module")
-def folds(root):
+def folds(load):
     pytest.importorskip("myst_nb", reason="myst-nb is not installed, whose pages are tested")
-    spec = importlib.util.spec_from_file_location("folds", root / "book/extension/folds.py")
-    module = sys.modules["folds"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load("book/extension/folds.py")
 
 
 def test_every_prediction_of_the_chapters_says_what_it_asks_and_is_judged(root, folds):

@@ -1,6 +1,5 @@
 """The book on paper: what print_book.py makes of built pages."""
 
-import importlib.util
 import re
 import shutil
 
@@ -34,11 +33,8 @@ GLOSSARY = '<section id="glossary"><h1>Glossary</h1><h3 id="lane">Lane</h3><styl
 
 
 @pytest.fixture(scope="module")
-def printing(root):
-    spec = importlib.util.spec_from_file_location("print_book", root / "scripts/print_book.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def printing(load):
+    return load("scripts/print_book.py")
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """The project's own files agree with each other: versions, environments, notebooks, what the README promises."""
 
-import importlib.util
 import json
 import re
 import subprocess
@@ -25,13 +24,10 @@ def project(root):
 
 
 @pytest.fixture(scope="module")
-def sync(root):
+def sync(load):
     """scripts/sync_notebooks.py as a module."""
     pytest.importorskip("jupytext", reason="jupytext is not installed, which the notebooks are written with")
-    spec = importlib.util.spec_from_file_location("sync_notebooks", root / "scripts/sync_notebooks.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load("scripts/sync_notebooks.py")
 
 
 def pins(lines):

@@ -1,6 +1,5 @@
 """What the chapters' cells gave on a GPU: how it is recorded, and that each record still fits its chapter."""
 
-import importlib.util
 import json
 import re
 
@@ -13,11 +12,8 @@ nbformat = pytest.importorskip("nbformat")
 
 
 @pytest.fixture(scope="module")
-def script(root):
-    spec = importlib.util.spec_from_file_location("record_outputs", root / "scripts/record_outputs.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def script(load):
+    return load("scripts/record_outputs.py")
 
 
 def notebook_of(*sources):

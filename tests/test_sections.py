@@ -1,8 +1,6 @@
 """What the search and the popovers know of a page, and the front page that index.html is."""
 
-import importlib.util
 import json
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -10,19 +8,7 @@ import pytest
 pytest.importorskip("sphinx", reason="Sphinx is not installed, which builds the pages")
 from docutils import nodes
 
-
-def extension(root, name):
-    spec = importlib.util.spec_from_file_location(name, root / "book/extension" / f"{name}.py")
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def cell(source, output, **attributes):
-    node = nodes.container(nb_element="cell_code", **attributes)
-    node += nodes.container("", nodes.literal_block(source, source), nb_element="cell_code_source")
-    node += nodes.container("", nodes.literal_block(output, output), nb_element="cell_code_output")
-    return node
+from tests.test_folds import cell
 
 
 def page():
@@ -36,9 +22,9 @@ def page():
     return nodes.section("", outer)
 
 
-def test_each_section_has_its_prose_and_code_without_outputs_and_solutions(root, tmp_path):
-    extension(root, "folds")
-    sections, document = extension(root, "sections"), page()
+def test_each_section_has_its_prose_and_code_without_outputs_and_solutions(load, tmp_path):
+    load("book/extension/folds.py")
+    sections, document = load("book/extension/sections.py"), page()
     found = list(sections.sections_of(document[0]))
     assert found == [
         (["page"], "Page", "Question?"),
@@ -55,8 +41,8 @@ def test_each_section_has_its_prose_and_code_without_outputs_and_solutions(root,
     assert [row[:3] for row in data["sections"]] == [[0, "", "Page"], [0, "inner also-inner", "Inner"]]
 
 
-def test_the_front_page_is_the_first_page_with_its_links_moved(root, tmp_path):
-    site = extension(root, "book_site")
+def test_the_front_page_is_the_first_page_with_its_links_moved(load, tmp_path):
+    site = load("book/extension/book_site.py")
     (tmp_path / "book").mkdir()
     (tmp_path / "book/intro.html").write_text(
         '<html data-content_root="../"><head><title>Book</title><meta property="og:image" content="../previews/a.png"></head>'
@@ -76,8 +62,8 @@ def test_the_front_page_is_the_first_page_with_its_links_moved(root, tmp_path):
 
 
 @pytest.mark.parametrize(("body", "kept"), [("<p>plain</p>", 1), ('<span class="math notranslate">x</span>', 3)])
-def test_mathjax_comes_where_there_are_formulas(root, body, kept):
-    site = extension(root, "book_site")
+def test_mathjax_comes_where_there_are_formulas(load, body, kept):
+    site = load("book/extension/book_site.py")
 
     class Script(SimpleNamespace):
         def __str__(self):
@@ -93,9 +79,9 @@ def test_mathjax_comes_where_there_are_formulas(root, body, kept):
     assert len(context["script_files"]) == kept
 
 
-def test_a_function_of_the_reference_is_a_section_with_its_signature(root):
-    extension(root, "folds")
-    sections = extension(root, "sections")
+def test_a_function_of_the_reference_is_a_section_with_its_signature(load):
+    load("book/extension/folds.py")
+    sections = load("book/extension/sections.py")
     from sphinx import addnodes
 
     signature = addnodes.desc_signature("", "f(x)", ids=["room.f"], fullname="f")

@@ -2,7 +2,6 @@
 
 import functools
 import hashlib
-import importlib.util
 import json
 import os
 import shutil
@@ -30,12 +29,9 @@ def digest(content):
 
 
 @pytest.fixture
-def runtime(root):
+def runtime(load):
     """scripts/browser_runtime.py as a module."""
-    spec = importlib.util.spec_from_file_location("browser_runtime", root / "scripts/browser_runtime.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load("scripts/browser_runtime.py")
 
 
 # Fetching: from servers and folders of this test, with their own sums ---------------------------------------------------
