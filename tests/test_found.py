@@ -353,23 +353,6 @@ def test_the_install_page_s_commands_exist(root):
         parser.parse_args(words)
 
 
-def test_the_install_page_has_every_way_in_and_each_is_there(root):
-    text = (root / "book/setup.md").read_text(encoding="utf-8")
-    table = text.split("\n\n")[2]
-    links = re.findall(r"\]\(#([a-z0-9-]+)\)", table)
-    assert {
-        "only-to-read",
-        "any-computer",
-        "macos-windows",
-        "h100",
-        "conda",
-        "container",
-        "colab",
-        "package-alone",
-    } == set(links)
-    assert [place for place in links if f"({place})=\n" not in text] == []
-
-
 # The built site ------------------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,6 @@ import pytest
 import yaml
 
 import conftest
-import quack_tutorial
 from quack_tutorial import cli, compiler, machine
 
 REGISTRIES = re.compile("|".join(["pypi" + r"\.org", "python" + "hosted", r"registry\." + "npmjs"]))
@@ -112,11 +111,6 @@ def test_conda_environment_agrees_with_pyproject(root, project):
     assert pinned == "--constraint constraints.txt"
     extras = re.fullmatch(r"-e \.\[([a-z0-9,]+)\]", install).group(1).split(",")
     assert {"dsl", "book", "jupyter"} <= set(extras) <= set(project["optional-dependencies"])
-
-
-def test_the_package_says_its_version_once(root):
-    text = (root / "CITATION.cff").read_text(encoding="utf-8")
-    assert f"\nversion: {quack_tutorial.__version__}\n" in text
 
 
 def tracked_files(root):

@@ -536,22 +536,6 @@ def test_vectors_of_one_element_and_matrices_of_none_may_have_any_strides():
     assert ops.cross_entropy(empty, torch.arange(0, device=DEVICE), reduction="sum") == 0
 
 
-@pytest.mark.filterwarnings("ignore")  # torch says that sparse tensors may change
-def test_tensors_without_rows_in_memory_are_refused():
-    x, w, target = randn(3, 8), randn(8), targets(3, 8)
-    for make in (torch.Tensor.to_sparse, torch.Tensor.to_sparse_csr, lambda x: torch.nested.nested_tensor([x, x[:2]])):
-        given = make(x)
-        for call in (
-            ops.softmax,
-            lambda x: ops.rmsnorm(x, w),
-            lambda x: ops.layernorm(x, w),
-            lambda x: ops.cross_entropy(x, target),
-            lambda x: ops.cross_entropy_with_grad(x, target),
-        ):
-            with pytest.raises(TypeError, match="expected input to be a dense tensor"):
-                call(given)
-
-
 def test_what_is_ignored():
     x = randn(5, 300, grad=True)
     ignored = torch.full((5,), IGNORED, device=DEVICE)

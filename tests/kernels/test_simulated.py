@@ -65,34 +65,6 @@ def test_softmax_is_right_and_clean(version, dtype, check):
         assert (distance <= reference.softmax_tolerance(exact, dtype)).all(), (M, N, distance.max())
 
 
-@pytest.mark.parametrize("rows", ["aligned", "any"])
-def test_softmax_of_hard_rows(rows):
-    N = 512
-    inf = np.inf
-    x = np.zeros((6, N), np.float32)
-    x[0] = -inf
-    x[1, : N // 2] = -inf  # a warp's whole slice
-    x[2, 5] = np.nan
-    x[3, 7] = inf
-    x[4] = np.linspace(-1e30, 1e30, N)
-    x[5, ::2] = 88.0
-    out = np.full_like(x, np.nan)
-    assert simulate(Softmax(DslType("float32"), N, promise=rows), x, out).ok
-    wanted = reference.softmax(x)
-    assert np.isnan(out[[0, 2, 3]]).all()
-    distance = reference.ulp_distance(out[[1, 4, 5]], wanted[[1, 4, 5]], "float32")
-    assert (distance <= reference.softmax_tolerance(x[[1, 4, 5]].astype(np.float64), "float32")).all()
-
-
-def test_softmax_takes_rows_with_a_gap_and_unaligned_rows():
-    whole = np.random.default_rng(2).standard_normal((5, 300)).astype(np.float32)
-    x = whole[:, 3:260]  # row stride 300, first row 12 bytes past an aligned address
-    out = np.full((5, 257), np.nan, np.float32)
-    run = simulate(Softmax(DslType("float32"), 257, promise="any"), x, out)
-    assert run.ok, run
-    assert np.abs(out - reference.softmax(x)).max() < 1e-6
-
-
 @pytest.mark.parametrize("N", [513, 2559, 2563, 2569, 2591])
 def test_rows_that_start_anywhere_may_end_in_the_piece_before_the_last(N):
     rows = 2 * 32 + 1  # of odd lengths: one has as many elements before its first vector as there can be
