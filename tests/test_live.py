@@ -56,12 +56,9 @@ def test_a_version_asks_for_what_it_reads(capsys):
     assert "1.25 operations a byte" in (said := capsys.readouterr().out) and "1.00 times the bytes" in said
 
 
-def test_a_build_has_no_sliders(monkeypatch, capsys):
+def test_a_build_has_no_sliders_and_without_ipywidgets_the_first_choice_is_said(monkeypatch, capsys):
     monkeypatch.setenv("QUACK_TUTORIAL_PROGRESS", "0")
     assert live.strides("cpu") is None and capsys.readouterr().out == ""
-
-
-def test_without_ipywidgets_the_first_choice_is_said(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "ipywidgets", None)
     monkeypatch.delenv("QUACK_TUTORIAL_PROGRESS", raising=False)
     assert live.strides("cpu") is None

@@ -49,9 +49,7 @@ def test_a_copy_that_was_only_run_is_renewed(tmp_path):
     copies.renew(tmp_path, {CHAPTER: FIRST})
     assert states(tmp_path) == {CHAPTER: "not started"}
     printed = {"output_type": "stream", "name": "stdout", "text": "3"}
-    ran = json.loads(
-        notebook("# 4. Warp reduce", "a = 1\nb = 2", "", outputs=[printed])
-    )  # and an empty cell at its end
+    ran = json.loads(notebook("# 4. Warp reduce", "a = 1\nb = 2", "", outputs=[printed]))  # and an empty cell
     (tmp_path / CHAPTER).write_text(json.dumps(ran))
     assert states(tmp_path) == {CHAPTER: "run"}
     copies.renew(tmp_path, {CHAPTER: FIRST})
@@ -175,9 +173,8 @@ def test_the_copies_are_the_whole_book_and_its_links_hold(tmp_path, monkeypatch,
     assert "book/trust.ipynb" in found and b"Cells compute what this page shows" in found["book/trust.ipynb"]
     assert b"(../book/trust.ipynb)" in found["notebooks/04-warp-reduce.ipynb"]
     assert b"type `make book`" in found["book/layout-playground.md"]
-    if importlib.util.find_spec(
-        "ipykernel"
-    ):  # what its kernel says of itself, or a notebook would count as changed once opened
+    if importlib.util.find_spec("ipykernel"):
+        # What its kernel says of itself, or a notebook would count as changed once opened.
         metadata = json.loads(found["notebooks/04-warp-reduce.ipynb"])["metadata"]
         assert metadata["language_info"]["version"] == platform.python_version()
         assert metadata["kernelspec"]["display_name"] == "Python 3 (ipykernel)"
@@ -187,9 +184,8 @@ def test_the_copies_are_the_whole_book_and_its_links_hold(tmp_path, monkeypatch,
             continue
         text = content.decode()
         if path.endswith(".ipynb"):
-            text = "\n".join(
-                "".join(cell["source"]) for cell in json.loads(text)["cells"] if cell["cell_type"] != "code"
-            )
+            cells = json.loads(text)["cells"]
+            text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] != "code")
         text = re.sub(r"^```.*?^```$|`[^`\n]*`", "code", text, flags=re.DOTALL | re.MULTILINE)
         assert not re.search(r"^---$|^\(.*\)=$|^(```|:::)\{|\]\(\)|\[\]\(", text, re.MULTILINE), path
         headings = {line.lstrip("#").strip().replace(" ", "-") for line in text.splitlines() if line.startswith("#")}
@@ -247,10 +243,7 @@ def test_a_taken_port_is_named_and_the_next_one_found(capsys, monkeypatch, tmp_p
         monkeypatch.setattr(command, "find_spec", lambda name: True)
         monkeypatch.setattr(command, "prepare", lambda home: None)
         assert cli.main(["lab", "--port", str(port), "--work", str(tmp_path)]) == 2
-    said = capsys.readouterr().err
-    assert (
-        said == f"lab: port {port} is taken: name another one: make lab PORT=9000, or quack-tutorial lab --port 9000\n"
-    )
+    assert f"lab: port {port} is taken: name another one" in capsys.readouterr().err
     for words, at in {"--port 99999": "127.0.0.1, port 99999", "--ip 300.1.1.1": "300.1.1.1"}.items():
         assert cli.main(["lab", *words.split(), "--work", str(tmp_path)]) == 2
         assert f"lab: nothing can listen on {at} (" in capsys.readouterr().err
@@ -260,11 +253,9 @@ def test_a_taken_port_is_named_and_the_next_one_found(capsys, monkeypatch, tmp_p
 @pytest.mark.parametrize(
     ("words", "port", "installs", "starts"),
     [
-        ([], None, "dsl,jupyter", "lab"),
-        (["PORT=9000"], None, "dsl,jupyter", "lab --port 9000"),
         ([], "9001", "dsl,jupyter", "lab --port 9001"),
+        (["PORT=9000", "EXTRAS=cu13,book,test"], None, "cu13,jupyter", "lab --port 9000"),
         (["IP=0.0.0.0", "INSTRUCTOR=1"], None, "dsl,labs", "lab --ip 0.0.0.0 --instructor"),
-        (["EXTRAS=cu13,book,test"], None, "cu13,jupyter", "lab"),
         (["EXTRAS=book,test"], None, "jupyter", "lab"),
     ],
 )
@@ -273,15 +264,8 @@ def test_make_lab_passes_on_what_it_is_told(root, tmp_path, words, port, install
         (tmp_path / name).write_bytes((root / name).read_bytes())
     for name in ("book", "notebooks", "labs", "quack_tutorial"):  # which it looks through
         (tmp_path / name).mkdir()
-    left_out = (
-        "PORT",
-        "EXTRAS",
-        "MAKEFLAGS",
-        "MAKELEVEL",
-        "MFLAGS",
-        "MAKEOVERRIDES",
-    )  # of the make that runs these tests
-    environment = {name: value for name, value in os.environ.items() if name not in left_out}
+    of_make = "PORT EXTRAS MAKEFLAGS MAKELEVEL MFLAGS MAKEOVERRIDES".split()  # the one that runs these tests
+    environment = {name: value for name, value in os.environ.items() if name not in of_make}
     environment |= {"PORT": port} if port else {}
     done = subprocess.run(
         ["make", "-n", "lab", *words], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
@@ -316,24 +300,19 @@ def test_over_ssh_the_tunnels_line_is_printed_with_the_address(monkeypatch, tmp_
     assert "whoever reaches this machine" in command.told(tmp_path, "0.0.0.0", 8891, "secret", True, known)
 
 
-def test_where_jupyterlab_is_missing_one_sentence_says_what_to_install(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(command, "find_spec", lambda name: None if name == "jupyterlab" else True)
-    assert cli.main(["lab", "--work", str(tmp_path)]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1 and "JupyterLab is not installed" in said and "[jupyter]" in said
-
-
-def test_a_folder_that_cannot_be_written_is_named(monkeypatch, capsys, tmp_path):
+def test_what_is_in_the_way_of_the_lab_is_said_in_one_sentence(monkeypatch, capsys, tmp_path):
     (tmp_path / "file").write_text("")
-    assert cli.main(["lab", "--copies", "--work", str(tmp_path / "file")]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1 and "--work FOLDER" in said and str(tmp_path / "file") in said
-
-
-def test_without_a_clone_it_says_where_the_notebooks_are(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(command, "ROOT", tmp_path)
-    assert cli.main(["lab"]) == 2
-    assert capsys.readouterr().err == "lab: the notebooks are in the repository: clone it and type make lab there\n"
+    monkeypatch.setattr(command, "find_spec", lambda name: None if name == "jupyterlab" else True)
+    for words, parts in (
+        (["--work", str(tmp_path)], ("JupyterLab is not installed", "[jupyter]")),
+        (["--copies", "--work", str(tmp_path / "file")], ("--work FOLDER", str(tmp_path / "file"))),
+        ([], ("the notebooks are in the repository",)),
+    ):
+        if not words:
+            monkeypatch.setattr(command, "ROOT", tmp_path)  # no clone
+        assert cli.main(["lab", *words]) == 2
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1 and all(part in said for part in parts)
 
 
 def test_the_server_serves_the_first_page_and_renews_it_at_a_save(tmp_path):
@@ -353,11 +332,9 @@ def test_the_server_serves_the_first_page_and_renews_it_at_a_save(tmp_path):
         address = f"http://127.0.0.1:{port}"
 
         def ask(path, content=None):
-            request = urllib.request.Request(address + path, headers={"Authorization": "token secret"})
-            if content is not None:
-                request = urllib.request.Request(
-                    request.full_url, json.dumps(content).encode(), request.headers, method="PUT"
-                )
+            data = None if content is None else json.dumps(content).encode()
+            words = {"Authorization": "token secret"}
+            request = urllib.request.Request(address + path, data, words, method="GET" if data is None else "PUT")
             with urllib.request.urlopen(request, timeout=30) as answer:
                 return answer.read().decode()
 
@@ -369,9 +346,6 @@ def test_the_server_serves_the_first_page_and_renews_it_at_a_save(tmp_path):
                 assert server.poll() is None, server.stdout.read()
                 time.sleep(0.2)
         assert "/lab/tree/start.md" in urllib.request.urlopen(f"{address}/?token=secret", timeout=30).url
-        assert '"@jupyter/nbgrader"' in ask("/lab").replace("&quot;", '"').partition("disabledExtensions")[2][:2000]
-        settings = json.loads(ask("/lab/api/settings/@jupyterlab/apputils-extension:notification"))
-        assert settings["schema"]["properties"]["fetchNews"]["default"] == "false"
         path = "notebooks/00-ten-minute-win.ipynb"
         chapter = json.loads(ask(f"/api/contents/{path}"))["content"]
         chapter["cells"][1]["source"] += "\n1 + 1"

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import time
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -124,6 +125,43 @@ def test_softmax_and_its_gradient(N, dtype):
         Y, DY, DX = numbers(y, dy, x.grad)
         assert reference.softmax_backward_error(Y, DY, DX, name(dtype)) <= 1
         assert torch.equal(ops.softmax(x.detach()), y)
+
+
+SIZES = (1, 2, 3, 7, 31, 33, 127, 255, 257, 1000, 1023, 3000, 4095, 4096, 5120, 8191, 12289, 16383, 16384, 50257)
+SIZES += (131072, 262143, 262144) if ON_GPU else (262144,)
+
+
+def softmax_into(x, out):
+    """Softmax of the rows of x where `out` lies."""
+    promise = import_module("quack_tutorial.ops.launches").promise(x, out)
+    import_module("quack_tutorial.ops.softmax")._kernel(DEVICE, name(x.dtype), x.shape[1], promise)(x, out)
+
+
+@pytest.mark.parametrize("dtype", (F32, BF16, F16), ids=name)
+@pytest.mark.parametrize("N", SIZES)
+def test_softmax_of_every_size(N, dtype):
+    for M in (1, 3, 132, 1000) if ON_GPU else (1, 5):
+        x = randn(M, N, dtype=dtype, seed=M, spread=8)
+        out = torch.full_like(x, NAN)
+        softmax_into(x, out)
+        sample = sorted(
+            {0, 1, M // 2, M - 2, M - 1, *np.random.default_rng(M).integers(0, M, 24).tolist()} & {*range(M)}
+        )
+        assert not out.isnan().any()
+        assert_softmax(x[sample], out[sample])
+
+
+@pytest.mark.parametrize("dtype", (F32, BF16, F16), ids=name)
+@pytest.mark.parametrize("N", (3, 100, 1000, 1001, 4096, 8191) if ON_GPU else (5, 100, 1001))
+def test_views_at_any_address_leave_their_surroundings_alone(N, dtype):
+    for x_offset, out_offset, gap in ((0, 0, 8), (1, 1, 7), (3, 0, 1), (0, 5, 16), (1, 1, 16)):
+        big_x = randn(5, N + gap + 8, dtype=dtype, spread=8)
+        big_out = torch.full_like(big_x, 777.0)  # no softmax has it
+        x, out = big_x[:, x_offset : x_offset + N], big_out[:, out_offset : out_offset + N]
+        softmax_into(x, out)
+        assert_softmax(x, out)
+        out.fill_(777.0)
+        assert (big_out == 777.0).all(), "wrote outside the view"
 
 
 def check_rmsnorm(x, w=None, b=None, r=None, seed=10):
@@ -356,12 +394,13 @@ def test_views_at_any_address(offset, gap, dtype):
     )
 
 
-@pytest.mark.parametrize("shape", ((2, 3, 64), (2, 2, 2, 33), (100,), (2, 0, 64), (5, 0)))
+@pytest.mark.parametrize("shape", ((2, 3, 64), (2, 2, 2, 33), (100,), (2, 0, 64), (0, 5), (5, 0), ()))
 def test_shapes_of_any_rank(shape):
     x = randn(*shape, grad=True)
     for ours, theirs in (
-        (ops.softmax, lambda x: torch.softmax(x, -1)),
-        (lambda x: ops.rmsnorm(x, eps=EPS), lambda x: F.rms_norm(x, x.shape[-1:], eps=EPS)),
+        (lambda x: ops.softmax(x, max(x.dim() - 1, 0)), lambda x: torch.softmax(x, -1)),
+        *([(lambda x: ops.rmsnorm(x, eps=EPS), lambda x: F.rms_norm(x, x.shape[-1:], eps=EPS))] if shape else []),
+        *([(ops.layernorm, lambda x: F.layer_norm(x, x.shape[-1:]))] if 0 not in (*shape[-1:], len(shape)) else []),
     ):
         out, wanted = ours(x), theirs(x)
         assert out.shape == x.shape and out.is_contiguous()
@@ -594,6 +633,32 @@ def test_launches_are_in_the_order_of_torch_s_current_stream(clean):
         found = plain(x, w, target)
     side.synchronize()
     assert_plain(fresh, w, target, found)
+
+
+@gpu_only
+def test_launch_without_a_stream_parameter_keeps_the_order_of_the_current_stream(clean):
+    import cutlass.cute as cute
+
+    @cute.kernel
+    def double(x: cute.Tensor, out: cute.Tensor):
+        i = cute.arch.block_idx()[0] * 128 + cute.arch.thread_idx()[0]
+        out[i] = x[i] * 2.0
+
+    @cute.jit
+    def host(x: cute.Tensor, out: cute.Tensor):
+        double(x, out).launch(grid=[cute.size(x) // 128, 1, 1], block=[128, 1, 1])
+
+    x, out = torch.zeros(1024, device=DEVICE), torch.zeros(1024, device=DEVICE)
+    compiler.launch(host, x, out)
+    torch.cuda.synchronize()
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(50_000_000)
+        x.fill_(3.0)
+        compiler.launch(host, x, out)
+        copied = out.clone()
+    side.synchronize()
+    assert (copied == 6.0).all()
 
 
 @gpu_only
