@@ -58,30 +58,16 @@ def small(root, tmp_path_factory):
         (source / f"{name}.md").write_text(text, encoding="utf-8")
     (source / "conf.py").write_text(CONF.format(site=SITE, repository=REPOSITORY), encoding="utf-8")
     reference = sorted(f"book/reference/{path.stem}" for path in (root / "book/reference").iterdir())
-    files = [
-        "notebooks/05-block-reduce",
-        "book/labs/floor",
-        "book/changelog",
-        "book/help",
-        "book/reference",
-        *reference,
-    ]
-    contents = {
-        "format": "jb-book",
-        "root": "book/intro",
-        "parts": [{"caption": "All", "chapters": [{"file": f} for f in files]}],
-    }
+    files = "notebooks/05-block-reduce book/labs/floor book/changelog book/help book/reference".split() + reference
+    parts = [{"caption": "All", "chapters": [{"file": file} for file in files]}]
+    contents = {"format": "jb-book", "root": "book/intro", "parts": parts}
     (source / "_toc.yml").write_text(yaml.safe_dump(contents), encoding="utf-8")
     # No kernel is needed, and so no CuTe DSL.
     paths = [str(root), str(root / "book/extension")]
     program = f"import sys; sys.modules['cutlass'] = None; sys.path[:0] = {paths}"
     program += "; from sphinx.cmd.build import main; sys.exit(main())"
-    done = subprocess.run(
-        [sys.executable, "-c", program, "-q", "-W", "-n", str(source), str(out)],
-        capture_output=True,
-        text=True,
-        cwd=source,
-    )
+    command = [sys.executable, "-c", program, "-q", "-W", "-n", str(source), str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=source)
     assert done.returncode == 0, done.stderr
     return out, ["book/intro", *files]
 
@@ -99,11 +85,8 @@ def test_a_page_says_what_it_is(small):
     soup = page(site, "notebooks/05-block-reduce")
     found, asked = tags(soup), "How do all threads of a block get the row’s sum?"
     assert found["description"] == found["og:description"] == asked
-    assert (found["og:title"], found["og:type"], found["twitter:card"]) == (
-        "5. Block reduce",
-        "article",
-        "summary_large_image",
-    )
+    assert (found["og:title"], found["og:type"]) == ("5. Block reduce", "article")
+    assert found["twitter:card"] == "summary_large_image"
     own = f"{SITE}/notebooks/05-block-reduce.html"
     assert found["og:url"] == own == soup.select_one('link[rel="canonical"]')["href"]
     assert tags(page(site, "book/intro"))["og:type"] == "website"
@@ -134,9 +117,8 @@ def test_the_feed_has_the_versions_of_the_changelog(root, small):
     site, _ = small
     feed = ElementTree.parse(site / "feed.xml").getroot()
     entries = feed.findall(f"{ATOM}entry")
-    headings = re.findall(
-        r"^## (\S+) \((\S+)\)$", (root / "book/changelog.md").read_text(encoding="utf-8"), re.MULTILINE
-    )
+    text = (root / "book/changelog.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## (\S+) \((\S+)\)$", text, re.MULTILINE)
     told = [(e.findtext(f"{ATOM}title"), e.findtext(f"{ATOM}updated")) for e in entries]
     assert told == [(f"Version {version}", f"{day}T00:00:00Z") for version, day in headings]
     link = entries[0].find(f"{ATOM}link").get("href")
@@ -146,9 +128,8 @@ def test_the_feed_has_the_versions_of_the_changelog(root, small):
 
 
 def test_the_changelog_begins_with_this_version(root):
-    version, day = re.search(
-        r"^## (\S+) \((\S+)\)$", (root / "book/changelog.md").read_text(encoding="utf-8"), re.MULTILINE
-    ).groups()
+    text = (root / "book/changelog.md").read_text(encoding="utf-8")
+    version, day = re.search(r"^## (\S+) \((\S+)\)$", text, re.MULTILINE).groups()
     cited = yaml.safe_load((root / "CITATION.cff").read_text(encoding="utf-8"))
     assert version == quack_tutorial.__version__ == cited["version"] and day == str(cited["date-released"])
 
@@ -171,10 +152,7 @@ def test_each_page_can_be_edited_reported_and_cited(root, small):
     cited = page(site, "book/help")
     place = links["Cite this book"].split("#")[1]
     assert f"version = {{{quack_tutorial.__version__}}}" in cited.find(id=place).find_next("pre").get_text()
-    assert (
-        "Report an error on this page" in cited.article.get_text()
-        and "without the address" not in cited.article.get_text()
-    )
+    assert "Report an error on this page" in (text := cited.article.get_text()) and "without the address" not in text
 
 
 def test_comments_are_below_each_page_once_they_are_set(small):
@@ -186,28 +164,24 @@ def test_comments_are_below_each_page_once_they_are_set(small):
     assert "comes from giscus.app" in page(site, "book/help").article.get_text()  # which says what pages ask for
 
 
-@pytest.mark.parametrize(
-    ("known", "at", "root_"),
-    [
-        ("", "/404.html", "/"),
-        ("", "/a/book/404.html", "/a/book/"),
-        ("", "/a/notebooks/gone.html", "/a/"),
-        ("", "/a/gone.html", "/a/"),
-        ("/a/book/", "/a/book/notebooks/gone/deeper.html", "/a/book/"),
-        ("/a/book/", "/a/book/gone/deeper.html", "/a/book/"),
-    ],
-)
-def test_the_page_that_is_missing_finds_the_site(root, known, at, root_):
+def test_the_page_that_is_missing_finds_the_site(root):
     if shutil.which("node") is None:
         pytest.skip("Node.js is not installed")
     text = (root / "book/extension/found.py").read_text(encoding="utf-8")
-    script = (
-        re.search(r'ROOT = """<script>(.*?)</script>"""', text, re.DOTALL)[1].replace("\\\\", "\\").replace("%s", known)
-    )
-    page_ = f"const location = {{pathname: {json.dumps(at)}}};"
-    page_ += "const document = {createElement: () => ({}), head: {append: (base) => console.log(base.href)}};"
-    done = subprocess.run(["node", "-e", page_ + script], capture_output=True, text=True)
-    assert done.stdout.strip() == root_, done.stderr
+    found = re.search(r'ROOT = """<script>(.*?)</script>"""', text, re.DOTALL)[1].replace("\\\\", "\\")
+    roots = {  # what is known of the site's place, where the reader is, and where its root is
+        ("", "/404.html"): "/",
+        ("", "/a/book/404.html"): "/a/book/",
+        ("", "/a/notebooks/gone.html"): "/a/",
+        ("", "/a/gone.html"): "/a/",
+        ("/a/book/", "/a/book/notebooks/gone/deeper.html"): "/a/book/",
+        ("/a/book/", "/a/book/gone/deeper.html"): "/a/book/",
+    }
+    script = "const document = {createElement: () => ({}), head: {append: (base) => console.log(base.href)}};"
+    for known, at in roots:
+        script += f"{{ const location = {{pathname: {json.dumps(at)}}}; {found.replace('%s', known)} }}\n"
+    done = subprocess.run(["node", "-e", script], capture_output=True, text=True)
+    assert done.stdout.splitlines() == [*roots.values()], done.stderr
 
 
 def test_the_missing_page_leads_back_from_any_folder(small):
@@ -231,10 +205,8 @@ def public_names():
         for name, thing in vars(import_module(room)).items():
             if not name.startswith("_") and getattr(thing, "__module__", None) == room and name != "simulate":
                 yield f"{room}.{name}"
-    yield from (
-        f"quack_tutorial.notebook.{name}"
-        for name in ("Answer", "AnotherGuess", "NotTimed", "Recorded", "Speed", "Timing")
-    )
+    given = "Answer AnotherGuess NotTimed Recorded Speed Timing"
+    yield from (f"quack_tutorial.notebook.{name}" for name in given.split())
     yield "cutesim.pytest_plugin.simulate"
 
 
@@ -302,20 +274,6 @@ def test_a_name_in_a_cell_is_a_link_once(reference, monkeypatch):
     assert BeautifulSoup(context["body"], "html.parser").get_text() == 2 * "qt.simulate figures.lanes qt.simulate"
 
 
-def test_a_docstring_becomes_restructuredtext(reference):
-    lines = [
-        "Compare `result` with *x*, `a | b` or |y|.",
-        "",
-        "    code = `1`",
-        "| what   | how     |",
-        "|--------|---------|",
-        "| `p|q`  | |x| > 1 |",
-    ]
-    made = "\n".join(reference.as_rst(lines))
-    assert made.startswith("Compare :py:obj:`result` with \\*x\\*, ``a | b`` or \\|y\\|.\n\n\n::\n\n    code = `1`\n")
-    assert "   :header-rows: 1\n\n   * - what\n     - how\n   * - ``p|q``\n     - \\|x\\| > 1\n" in made
-
-
 # The install page ----------------------------------------------------------------------------------------------------
 
 
@@ -332,19 +290,11 @@ def test_the_install_page_s_commands_exist(root):
     assert {"lab", "book", "install"} <= set(made) <= set(targets)
     extras = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     text = (root / "book/setup.md").read_text(encoding="utf-8")
-    named = {
-        extra
-        for group in re.findall(r"\.\[([a-z0-9,]+)\]|EXTRAS=([a-z0-9,]+)", text)
-        for one in group
-        for extra in one.split(",")
-        if extra
-    }
+    groups = re.findall(r"(?:\.\[|EXTRAS=)([a-z0-9,]+)", text)
+    named = {extra for group in groups for extra in group.split(",")}
     assert {"jupyter", "dsl"} <= named <= set(extras)
-    ours = [
-        line.split("quack-tutorial ", 1)[1].split()
-        for line in commands
-        if re.match(r"(\.venv[/\\]\S+[/\\])?quack-tutorial ", line)
-    ]
+    of_ours = (re.match(r"(?:\.venv[/\\]\S+[/\\])?quack-tutorial (.*)", line) for line in commands)
+    ours = [found[1].split() for found in of_ours if found]
     assert {"doctor", "lab", "simulate", "bench"} <= {words[0] for words in ours}
     modules = {name: module for name, _, module in cli.commands_of()}
     for name, *words in ours:

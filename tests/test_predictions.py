@@ -46,27 +46,18 @@ def test_every_prediction_of_the_chapters_says_what_it_asks_and_is_judged(root, 
 
 # The rules in the page and in the notebook ---------------------------------------------------------------------------
 
-CASES = [  # value, what is typed, the verdict that is right for it
-    (7, "7", "right"),
-    (7, "8", "near"),
-    (7, "5.6", "near"),
-    (7, "9", "off"),
-    (7, "-7", "off"),
-    (0, "0", "right"),
-    (0, "1", "off"),
-    (92.9, "90", "right"),
-    (92.9, "75", "near"),
-    (92.9, "74", "off"),
-    (-2.0, "-2.05", "right"),
-    ((3, 33), "33 and 3", "right"),
-    ((3, 33), "1, 3, 33", "near"),
-    ((3, 33), "1, 2, 3, 33, 4", "off"),
-    ((1024, 4096), "1,024, 4,096", "right"),
-    ((0, 31), "lane 0 and lane 31", "right"),
-    (1024, "1,024", "right"),
-    (16384, "16 Ki", "right"),
-    (7, "7 or so", None),
-]
+TYPED = {  # value: what is typed, and the verdict that is right for it
+    7: {"7": "right", "8": "near", "5.6": "near", "9": "off", "-7": "off", "7 or so": None},
+    0: {"0": "right", "1": "off"},
+    92.9: {"90": "right", "75": "near", "74": "off"},
+    -2.0: {"-2.05": "right"},
+    (3, 33): {"33 and 3": "right", "1, 3, 33": "near", "1, 2, 3, 33, 4": "off"},
+    (1024, 4096): {"1,024, 4,096": "right"},
+    (0, 31): {"lane 0 and lane 31": "right"},
+    1024: {"1,024": "right"},
+    16384: {"16 Ki": "right"},
+}
+CASES = [(value, guess, verdict) for value, typed in TYPED.items() for guess, verdict in typed.items()]
 
 
 def javascript(root, script):
@@ -160,12 +151,7 @@ def chapter(folds):
         told = f'<div class="qt-verdicts">{folds.values(answer)}<p>Because {n}.</p></div>'
         return f"{written.body[0]}{told}<pre>{n}</pre></details>"
 
-    asked = [
-        ("shuffles a warp", "bytes"),
-        ("from: L1 | L2", "what comes out"),
-        ("words",),
-        ("sectors",),
-    ]
+    asked = [("shuffles a warp", "bytes"), ("from: L1 | L2", "what comes out"), ("words",), ("sectors",)]
     values = [(7, 1000.0), ("L1", "stale words"), (4,), (12,)]
     answers = [fold(n + 1, qt.answer(dict.fromkeys(a), *v)) for n, (a, v) in enumerate(zip(asked, values))]
     forms = [folds.form(n + 1, a) for n, a in enumerate(asked)]
@@ -204,8 +190,7 @@ def test_predictions_by_keyboard_and_after_a_reload(root, folds, tmp_path):
     assert seen["again"] == ["sectors: you said 12, it is 12: right"]
     assert seen["reloaded"] == ["5", first, second, "12", seen["again"]]
     # Once the answer was shown, the guess stays what it was, and another one is marked.
-    sentence = "“1/0” cannot be read as a number: write it as 7, 1,024, 2/3 or 1.5e3."
-    assert seen["unread"] == [f"{sentence} Leave it empty to see the answer without a guess.", False]
+    assert seen["unread"][0].startswith("“1/0” cannot be read as a number") and not seen["unread"][1]
     late = " (you said “{}” after the answer was shown, which does not count)"
     assert seen["changed"] == [[first[0] + late.format("7"), first[1]], ["words: 4" + late.format("5")]]
     assert seen["changed_reloaded"] == ["7", *seen["changed"]]
@@ -219,15 +204,12 @@ def test_predictions_by_keyboard_and_after_a_reload(root, folds, tmp_path):
         ["Section 3", "words", "(after the answer: 5)", "4", "no guess"],
         ["Section 4", "sectors", "12", "12", "right"],
     ]
-    assert (
-        seen["few"] == "Of 4 guesses that could be judged 2 right, 0 near, 2 off."
-    )  # of numbers only three: no median
+    # Of numbers only three: no median.
+    assert seen["few"] == "Of 4 guesses that could be judged 2 right, 0 near, 2 off."
     page = "/notebooks/page.html"
     assert seen["links"] == [page, f"{page}#predict-1", f"{page}#predict-2", f"{page}#predict-3", f"{page}#predict-4"]
     # The ratios are 5/7, 1.024, 1, 2, 4, 8, 16; the one in the middle is 2.
-    assert seen["many"].endswith(
-        "The median of your numbers is 2.0 times the value; you guess too much rather than too little."
-    )
+    assert "The median of your numbers is 2.0 times the value; you guess too much" in seen["many"]
     assert seen["titles"] == ["1. Chapter", "A lab", "Elsewhere"]
     assert seen["lab"].splitlines() == ["order: right, 2 of 2 points", "sums: not yet, 1 of 2 points"]
     assert seen["exported"] == ["/book/labs/lab.html", "/elsewhere.html", page]
@@ -237,7 +219,7 @@ def test_predictions_by_keyboard_and_after_a_reload(root, folds, tmp_path):
     assert left == ["quack-tutorial:edits:/notebooks/page.html"]
     verdicts, forbidden = seen["forbidden"]
     assert verdicts[0] == "shuffles a warp: you said 7, it is 7: right"
-    assert seen["unkept"] == "This browser does not keep your guess: its storage is full or switched off."
+    assert seen["unkept"].startswith("This browser does not keep your guess")
     assert seen["forbidden_late"][0] == verdicts[0] + late.format("8")
     assert seen["junk"] == ["bytes: you said 1,024, it is 1,000: right"] * len(seen["junk"]) and len(seen["junk"]) > 8
     assert forbidden.startswith("This browser does not let the page keep anything")

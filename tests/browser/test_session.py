@@ -197,17 +197,14 @@ def test_of_a_long_output_the_middle_is_left_out_and_counted(session, source):
 
 
 def test_one_line_without_end_is_cut_too(session):
+    _, told = outputs(session, 1, "for i in range(1_100): print(i)")  # just fits
+    text = "".join(text for kind, text in told if kind == "text")
+    assert [int(line) for line in text.split()] == list(range(1_100)) and {kind for kind, _ in told} == {"text"}
     _, told = outputs(session, 1, "print('x' * 3_000_000)")
     assert sum(len(text) for _, text in told) < 110_000
     assert "2,896,001 characters" in next(text for kind, text in told if kind == "cut")
     _, told = outputs(session, 2, "'x' * 3_000_000")
     assert len(told[0][1]) < 110_000 and "characters are left out" in told[0][1]
-
-
-def test_an_output_that_just_fits_is_whole(session):
-    _, told = outputs(session, 1, "for i in range(1_100): print(i)")
-    text = "".join(text for kind, text in told if kind == "text")
-    assert [int(line) for line in text.split()] == list(range(1_100)) and {kind for kind, _ in told} == {"text"}
 
 
 # Races ----------------------------------------------------------------------------------------------------------------------
@@ -252,9 +249,8 @@ def test_a_race_in_the_readers_kernel_is_drawn_when_its_run_is_printed(watched):
 
     assert kinds(run + "print(run)", [1]) == ["html"] and "A race: cell 1:11 against cell 1:12" in watched.told[-1][1]
     assert kinds(run + "run", [1]) == ["value", "html"]
-    assert (
-        kinds(run + "print(run)", []) == [] == kinds(run + "print(run)", [2])
-    )  # the book's own kernel: the text says why
+    # Of the book's own kernel the text says why.
+    assert kinds(run + "print(run)", []) == [] == kinds(run + "print(run)", [2])
     assert kinds(run + "print(run.ok)", [1]) == []
     shown = run + "print(run)\nfrom quack_tutorial import figures\nfigures.race(run.trace, run.findings[0])"
     assert kinds(shown, [1]) == ["html"]  # once
