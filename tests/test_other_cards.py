@@ -14,25 +14,34 @@ from quack_tutorial import card, hardware, myst, other_cards, records
 SETUP = "from quack_tutorial import card\nimport numpy as np\nrng = np.random.default_rng(1)"
 
 
-@pytest.fixture
-def run(monkeypatch):
-    """Runs cells in a new notebook; gives what the last one published of the other card, None where it published nothing."""
+def published(shell, cell):
+    """What a cell that runs publishes of other cards."""
+    shell.display_pub.outputs.clear()
+    shell.run_cell(cell, store_history=True)
+    drawn = [output["data"].get("text/html", "") for output in shell.display_pub.outputs]
+    marked = (re.search(r">(.*)</script>", html, re.DOTALL) for html in drawn if "qt-other-card" in html)
+    return [json.loads(found[1].replace("<\\/", "</")) for found in marked]
+
+
+def new_shell(monkeypatch):
+    """Of a notebook on a machine without a GPU."""
     monkeypatch.delenv(card.VARIABLE, raising=False)
     monkeypatch.setattr(card, "here", lambda: None)
     shell = InteractiveShell()
     shell.display_pub = CapturingDisplayPublisher()
     other_cards.load_ipython_extension(shell)
+    return shell
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """Runs cells in a new notebook; gives what the last one published of the other card, None where it published nothing."""
+
+    shell = new_shell(monkeypatch)
 
     def run(*cells):
-        for cell in (SETUP, *cells):
-            shell.display_pub.outputs.clear()
-            shell.run_cell(cell, store_history=True)
-        found = [
-            o["data"]["text/html"]
-            for o in shell.display_pub.outputs
-            if "qt-other-card" in o["data"].get("text/html", "")
-        ]
-        return json.loads(re.search(r">(.*)</script>", found[0], re.DOTALL)[1].replace("<\\/", "</")) if found else None
+        *_, last = (published(shell, cell) for cell in (SETUP, *cells))
+        return last[0] if last else None
 
     run.names = shell.user_ns
     return run
@@ -44,11 +53,8 @@ HERE = card.BOOK
 
 def test_a_cell_that_asks_for_the_card_runs_for_the_other_one(run):
     assert run("print(1)") is None
-    assert run("print(card.meant().card)\ncard.meant().sms") == {
-        "here": HERE,
-        "card": OTHER,
-        "outputs": [{"text": f"{OTHER}\n"}, {"text/plain": "132"}],
-    }
+    both = [{"text": f"{OTHER}\n"}, {"text/plain": "132"}]
+    assert run("print(card.meant().card)\ncard.meant().sms") == {"here": HERE, "card": OTHER, "outputs": both}
 
 
 def test_what_follows_from_such_a_cell_runs_on_its_own_names(run):
@@ -79,12 +85,7 @@ def test_what_was_not_measured_is_missing_also_in_what_follows(run):
 def test_what_a_cell_bound_before_it_failed_is_there_and_it_reads_names_as_they_were(run):
     cell = f"flag = False\nspeed = {{{HERE!r}: 4000}}[card.meant().card]\nlate = 1"
     assert run("flag, late = False, 0", cell, "print(flag)") is None
-    assert run("flag, late = False, 0", cell, "print(late)") == {
-        "here": HERE,
-        "card": OTHER,
-        "outputs": [],
-        "missing": True,
-    }
+    assert run("flag, late = False, 0", cell, "print(late)")["missing"]
     found = run("n = 1", "n = n + 1\nprint(n, card.meant().card)")
     assert found["outputs"] == [{"text": f"2 {OTHER}\n"}]
     inside = "def shout():\n    return [name.upper() for _ in range(1)]"
@@ -137,22 +138,10 @@ def test_a_chapter_names_a_card_that_was_recorded_later(root, tmp_path, monkeypa
     monkeypatch.setattr(records, "FOLDER", tmp_path)
     monkeypatch.setattr(card, "BOOK", "h200")
     monkeypatch.setattr(records, "WHOLE", ("h200",))
-    monkeypatch.delenv(card.VARIABLE, raising=False)
-    monkeypatch.setattr(card, "here", lambda: None)
-    shell = InteractiveShell()
-    shell.display_pub = CapturingDisplayPublisher()
-    other_cards.load_ipython_extension(shell)
+    shell = new_shell(monkeypatch)
     chapter = myst.cells((root / "notebooks/12-case-files.md").read_text(encoding="utf-8"), "12-case-files")
-    found = []
-    for cell in [cell.source for cell in chapter.cells if cell.cell_type == "code"][:14]:
-        shell.display_pub.outputs.clear()
-        shell.run_cell(cell, store_history=True)
-        marked = [
-            o["data"]["text/html"]
-            for o in shell.display_pub.outputs
-            if "qt-other-card" in o["data"].get("text/html", "")
-        ]
-        found += [json.loads(one[one.index(">") + 1 : one.rindex("<")].replace("<\\/", "</")) for one in marked]
+    cells = [cell.source for cell in chapter.cells if cell.cell_type == "code"][:14]
+    found = [one for cell in cells for one in published(shell, cell)]
     assert len(found) > 8 and {one["card"] for one in found} == {"b200"} and not any("missing" in one for one in found)
     told = json.dumps(found)
     assert told.count("NVIDIA B200") >= 3 and "NVIDIA H200" not in told

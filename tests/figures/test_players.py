@@ -13,7 +13,7 @@ from cutesim.trace import Finding, Op
 from quack_tutorial import figures
 from quack_tutorial.figures import Box, Frame, Player, Scene, theme
 from quack_tutorial.figures.grid import coalescing_explorer
-from quack_tutorial.figures.scene import PHONE, folded, lane_row, text_width, wide_texts
+from quack_tutorial.figures.scene import PHONE, text_width
 from quack_tutorial.figures.wording import short
 from tests.figures import traces
 
@@ -617,20 +617,6 @@ def test_texts_fit_their_boxes_and_are_never_squeezed(name):
     player = gallery()[name]
     assert "textLength" not in player._repr_html_()
     assert not crowded_texts(player)
-
-
-def test_rows_of_long_numbers_are_laid_like_bricks():
-    bricks = lane_row(60, 10, 18, True)
-    plain = lane_row(60, 10, 18, False)
-    middle = lambda box: box.x + box.width / 2  # noqa: E731
-    assert [middle(box) for box in bricks] == pytest.approx([middle(box) for box in plain])
-    assert {box.y for box in bricks[::2]} == {10} and {box.y for box in bricks[1::2]} == {30}
-    for course in (bricks[::2], bricks[1::2], folded(0, 18, True)[:8]):
-        assert all(a.x + a.width <= b.x for a, b in zip(course, course[1:]))
-        assert all(
-            text_width(short(value)) < box.width for box in course for value in (8256, -0.571, 6e-4, -6e-4, 4e-10)
-        )
-    assert not wide_texts(["12", "·", ".5"]) and wide_texts(["12", "496"])
 
 
 def test_a_race_of_another_run_is_refused():

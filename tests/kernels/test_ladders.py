@@ -88,28 +88,21 @@ def test_a_version_is_right_and_clean(ladder, version, dtype):
     assert checked >= 3
 
 
-@pytest.mark.parametrize("module", [softmax, rmsnorm])
-@pytest.mark.parametrize(
-    "dtype, N, block_bytes", [("float32", 4096, 4096), ("bfloat16", 3000, 1024), ("float32", 1004, 512)]
-)
-def test_the_blocks_of_a_cluster_share_a_row(module, dtype, N, block_bytes):
-    kernel = module.LADDER["cluster"](DslType(dtype), N, block_bytes=block_bytes)
-    assert kernel.blocks_per_row in (4, 8)
-    run, error = check(module.__name__.rpartition(".")[2], "cluster", kernel, 2, N, dtype, np.random.default_rng(2))
-    assert run.ok, run
-    assert error <= 1
+def from_cluster_on(module):
+    versions = list(module.LADDER)
+    return versions[versions.index("cluster") :]
 
 
-AFTER_CLUSTER = [
-    (module, version)
-    for module in (softmax, rmsnorm)
-    for version in list(module.LADDER)[list(module.LADDER).index("cluster") + 1 :]
-]
+EVEN, RAGGED = (("float32", 4096, 4096), ("bfloat16", 3072, 1024)), (("bfloat16", 3000, 1024), ("float32", 1004, 512))
 
 
-@pytest.mark.parametrize("module, version", AFTER_CLUSTER)
-@pytest.mark.parametrize("dtype, N, block_bytes", [("float32", 4096, 4096), ("bfloat16", 3072, 1024)])
-def test_and_so_they_do_after_it(module, version, dtype, N, block_bytes):
+@pytest.mark.parametrize("module, version", [(m, v) for m in (softmax, rmsnorm) for v in from_cluster_on(m)])
+def test_from_cluster_on_the_blocks_share_a_row(module, version):
+    for dtype, N, block_bytes in EVEN + (RAGGED if version == "cluster" else ()):
+        shares_a_row(module, version, dtype, N, block_bytes)
+
+
+def shares_a_row(module, version, dtype, N, block_bytes):
     kernel = module.LADDER[version](DslType(dtype), N, block_bytes=block_bytes)
     assert getattr(kernel, "config", kernel).blocks_per_row in (4, 8)
     run, error = check(module.__name__.rpartition(".")[2], version, kernel, 2, N, dtype, np.random.default_rng(2))
@@ -126,8 +119,7 @@ def test_hard_rows_of_softmax_are_what_torch_makes_of_them(version):
     x[2, 5], x[3, 7] = np.nan, inf
     x[4] = np.linspace(-1e30, 1e30, N)
     out = np.full_like(x, np.nan)
-    versions = list(softmax.LADDER)
-    options = {"block_bytes": 4096} if version in versions[versions.index("cluster") :] else {}
+    options = {"block_bytes": 4096} if version in from_cluster_on(softmax) else {}
     assert simulate(softmax.LADDER[version](DslType("float32"), N, **options), x, out).ok
     assert np.isnan(out[[0, 2, 3]]).all()
     assert reference.softmax_error(x[[1, 4]], out[[1, 4]], "float32") <= 1
