@@ -2,8 +2,6 @@
 
 import json
 import re
-import shutil
-import subprocess
 from html import escape
 
 import pytest
@@ -13,11 +11,10 @@ from docutils import nodes
 
 import quack_tutorial as qt
 from quack_tutorial import hardware, records
-from quack_tutorial.figures import theme
 from quack_tutorial.other_cards import MARK
 
-from .test_predictions import PAGE, STYLE, Written
-from .test_site import find_chromium, missing_tool, skip_unless_required
+from .test_predictions import PAGE, STYLE, Written, driven, with_static
+from .test_site import skip_unless_required
 
 
 @pytest.fixture(scope="module")
@@ -181,12 +178,8 @@ def cell(folds, here, there):
 
 
 def test_the_switch_by_keyboard_and_without_scripts(root, extension, tmp_path):
-    lack = missing_tool(root)
-    if lack:
-        skip_unless_required(lack)
+    with_static(root, tmp_path)
     folds = extension["folds"]
-    shutil.copytree(root / "book/static", tmp_path / "_static")
-    (tmp_path / "_static/palette.css").write_text(theme.palette(), encoding="utf-8")
     shown = "".join(extension["cards"].SHOWN.format(card=card) for card in ("h100", "h200"))
     (tmp_path / "_static/cards.css").write_text(shown, encoding="utf-8")
     answers = folds.answers_in(judged(extension, 4000, 100))
@@ -201,11 +194,7 @@ def test_the_switch_by_keyboard_and_without_scripts(root, extension, tmp_path):
     head += f'<script src="../_static/cards.js" data-cards="{names}"></script></head>'
     (tmp_path / "notebooks").mkdir()
     (tmp_path / "notebooks/page.html").write_text(page.replace("</head>", head, 1), encoding="utf-8")
-    command = ["node", str(root / "tests/site/cards.mjs"), str(tmp_path), "--chromium", find_chromium()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-2000:]
-    seen = json.loads(done.stdout)
-    assert not seen["errors"] and not seen["violations"] and not seen["overflow"], seen
+    seen = driven(root, "cards", tmp_path)
     of_h200, of_h100 = ["4,000 GB/s", "36 cases"], ["100 GB/s", "Not measured on an H100 yet."]
     assert seen["first"] == of_h200
     assert seen["judged"][:2] == ["On an H200:", "GB/s: you said 100, it is 4,000: off"]

@@ -25,7 +25,7 @@ from cutesim.layouts import layout as la
 from cutesim.layouts import layout_algebra as algebra
 from cutesim.layouts.layout import Layout, text
 from quack_tutorial.figures.theme import ROLES
-from tests.test_site import find_chromium, missing_tool, skip_unless_required
+from tests.test_predictions import driven, with_static
 
 CASES = 2000
 RUN = """
@@ -430,10 +430,7 @@ def test_colours_are_the_figures_own(root):
 
 
 def test_the_playground_by_mouse_and_keyboard(root, tmp_path):
-    lack = missing_tool(root)
-    if lack:
-        skip_unless_required(lack)
-    shutil.copytree(root / "book/static", tmp_path / "_static")
+    with_static(root, tmp_path)
     source = (root / "book/layout-playground.md").read_text(encoding="utf-8")
     raw = "\n".join(re.findall(r"```\{raw\} html\n(.*?)```", source, re.DOTALL)).replace("../_static", "_static")
     (tmp_path / "page.html").write_text(
@@ -441,11 +438,7 @@ def test_the_playground_by_mouse_and_keyboard(root, tmp_path):
         f'<meta name="viewport" content="width=device-width"></head><body><main><h1>Layouts</h1>{raw}</main></body></html>',
         encoding="utf-8",
     )
-    command = ["node", str(root / "tests/site/playground.mjs"), str(tmp_path), "--chromium", find_chromium()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-2000:]
-    seen = json.loads(done.stdout)
-    assert not seen["errors"] and not seen["violations"] and not seen["overflow"], seen
+    seen = driven(root, "playground", tmp_path)
     # A = (4,8):(8,1), B = (4,4):(1,8): box 5 is row 1, column 1, number 5; B(5) = 1 + 8, row 1 and column 2 of A.
     assert seen["beside"][0] == ["B5", "A10", "T5", "T10"]
     assert seen["beside"][1].endswith("→ offset 10. B leads it to number 9 of A.")

@@ -136,6 +136,24 @@ PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{tit
 <main><article class="bd-article">{body}</article></main><script src="../_static/{script}"></script></body></html>"""
 
 
+def with_static(root, folder):
+    """Puts what the site's pages share into a folder; skips where there is no browser to look at it."""
+    if lack := missing_tool(root):
+        skip_unless_required(lack)
+    shutil.copytree(root / "book/static", folder / "_static")
+    (folder / "_static/palette.css").write_text(theme.palette(), encoding="utf-8")  # as book_site.py does
+
+
+def driven(root, script, folder):
+    """What a script of tests/site saw on a folder's pages, where nothing was wrong."""
+    command = ["node", str(root / f"tests/site/{script}.mjs"), str(folder), "--chromium", find_chromium()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    seen = json.loads(done.stdout)
+    assert not seen["errors"] and not seen["violations"] and not seen["overflow"], seen
+    return seen
+
+
 class Written:
     def __init__(self):
         self.body = []
@@ -163,11 +181,7 @@ def chapter(folds):
 
 
 def test_predictions_by_keyboard_and_after_a_reload(root, folds, tmp_path):
-    lack = missing_tool(root)
-    if lack:
-        skip_unless_required(lack)
-    shutil.copytree(root / "book/static", tmp_path / "_static")
-    (tmp_path / "_static/palette.css").write_text(theme.palette(), encoding="utf-8")  # as book_site.py does
+    with_static(root, tmp_path)
     for name, title, body, script in (
         ("notebooks/page", "Chapter", chapter(folds), "predict.js"),
         ("book/your-path", "Your path", '<h1>Your path</h1><div id="qt-path"></div>', "path.js"),
@@ -175,11 +189,7 @@ def test_predictions_by_keyboard_and_after_a_reload(root, folds, tmp_path):
         page = tmp_path / f"{name}.html"
         page.parent.mkdir()
         page.write_text(PAGE.format(style=STYLE, title=escape(title), body=body, script=script), encoding="utf-8")
-    command = ["node", str(root / "tests/site/predict.mjs"), str(tmp_path), "--chromium", find_chromium()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-2000:]
-    seen = json.loads(done.stdout)
-    assert not seen["errors"] and not seen["violations"] and not seen["overflow"], seen
+    seen = driven(root, "predict", tmp_path)
 
     assert seen["before"] == [["shuffles a warp: 7", "bytes: 1,000"], False]
     first = ["shuffles a warp: you said 5, it is 7: off", "bytes: you said 1,024, it is 1,000: right"]
