@@ -59,12 +59,8 @@ def test_a_solution_is_text_and_keeps_its_id():
     assert cell.source.startswith("<details>\n<summary>Solution</summary>\n\n")
     assert "\n\n```python\nx = 1\n```\n\n</details>" in cell.source
     assert "outputs" not in cell
-
-
-def test_a_folded_cell_has_the_words_of_its_own():
-    (cell,) = cells(
-        "```{code-cell} ipython3\n---\ntags: [hide-cell]\nmystnb:\n  code_prompt_show: A picture\n---\ndraw()\n```"
-    )
+    options = "---\ntags: [hide-cell]\nmystnb:\n  code_prompt_show: A picture\n---"
+    (cell,) = cells(f"```{{code-cell}} ipython3\n{options}\ndraw()\n```")
     assert cell.cell_type == "markdown" and "<summary>A picture</summary>" in cell.source
 
 

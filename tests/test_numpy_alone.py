@@ -68,22 +68,6 @@ def output(code: str, root) -> str:
     return done.stdout
 
 
-def test_what_is_hidden_is_not_found(root):
-    code = """
-    from importlib import metadata, util
-    assert not any(util.find_spec(name) for name in HIDDEN)
-    for name in HIDDEN.values():
-        try:
-            metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-        raise AssertionError(name)
-    import numpy
-    print(metadata.version("numpy") == numpy.__version__)
-    """
-    assert output(code, root) == "True\n"
-
-
 def test_a_sample_of_the_tests_passes(root):
     code = """
     import pytest
