@@ -15,20 +15,23 @@ def contents(load):
     return load("book/extension/contents.py")
 
 
+H200 = "an NVIDIA H200, 2026-11-24"
+
+
 @pytest.mark.parametrize(
     ("origin", "drawn"),
     [
         ("Simulated: drawn from a run of bias_kernel.", "simulated"),
-        ("Measured on NVIDIA H200, driver 580, 2026-11-24.", "measured on an NVIDIA H200, 2026-11-24"),
+        ("Measured on NVIDIA H200, driver 580, 2026-11-24.", f"measured on {H200}"),
         ("Measured on 4 NVIDIA H200s of one host, 2026-11-26 10:01 UTC.", "measured on 4 NVIDIA H200s, 2026-11-26"),
-        ("x on one NVIDIA H200, 2026-11-24. Registers: ptxas, 2026-11-20.", "measured on an NVIDIA H200, 2026-11-24"),
-        ("Counted on one NVIDIA H200, 2026-11-24, by Nsight.", "counted on an NVIDIA H200, 2026-11-24"),
+        ("x on one NVIDIA H200, 2026-11-24. Registers: ptxas, 2026-11-20.", f"measured on {H200}"),
+        ("Counted on one NVIDIA H200, 2026-11-24, by Nsight.", f"counted on {H200}"),
         (
             "Computed from 9 cells measured on NVIDIA H200, 2026-11-21.",
             "computed from measurements on an NVIDIA H200, 2026-11-21",
         ),
         ("Read from quack_tutorial/kernels/softmax.py, from line 50.", "read from kernels/softmax.py"),
-        ("Written by the threads of a kernel, each into the elements it holds.", "written by the threads of a kernel"),
+        ("Written by the threads of a kernel, each into its own.", "written by the threads of a kernel"),
     ],
 )
 def test_what_a_figure_was_drawn_from(contents, origin, drawn):

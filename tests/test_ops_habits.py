@@ -36,57 +36,46 @@ WRITTEN = dict(
 )
 
 
-# What a user writes, the error, what its sentence has, what the advice in it gives, and with which inputs.
-ADVISED = (
-    ("softmax(images, 1)", ValueError, "only the last", lambda: torch.softmax(images, 1), {}),
-    ("softmax(images, -2)", ValueError, "only the last", lambda: torch.softmax(images, 1), {}),
-    ("rmsnorm(x, (N,), w)", TypeError, "weight to be a tensor", lambda: F.rms_norm(x, (N,), w, EPS), {}),
-    ("rmsnorm(x, [N], w, EPS)", TypeError, "normalized_shape", lambda: F.rms_norm(x, (N,), w, EPS), {}),
-    ("rmsnorm(x, w, EPS)", TypeError, "bias to be a tensor", lambda: F.rms_norm(x, (N,), w, EPS), {}),
-    ("rmsnorm(w, x)", ValueError, "weight of shape", lambda: F.rms_norm(x, (N,), w), dict(input=w, weight=x)),
-    ("layernorm(x, (N,), w, b)", TypeError, "normalized_s", lambda: F.layer_norm(x, (N,), w, b, EPS), {}),
-    ("layernorm(x, (N,), w, b, EPS)", TypeError, "_shape", lambda: F.layer_norm(x, (N,), w, b, EPS), {}),
-    ("layernorm(x, w, EPS)", TypeError, "bias", lambda: F.layer_norm(x, (N,), w, None, EPS), {}),
-    ("loss(x, target, 3)", TypeError, "index=3", lambda: F.cross_entropy(x[::2], target[::2]), {}),
-    ("loss(x, target, 'sum')", TypeError, "='sum'", lambda: 3 * F.cross_entropy(x, target), {}),
-    ("loss(x, target, None, None, 3)", TypeError, "name", lambda: F.cross_entropy(x, target, ignore_index=3), {}),
-    (
-        "loss(x, target, w, False, -100, None, 'mean', 0.1)",
-        TypeError,
-        "by its name",
-        lambda: F.cross_entropy(x, target, w, reduction="sum", label_smoothing=0.1),
-        dict(weight=w),
+# What a user writes, what the advice in the error gives, and the inputs that are others than `INPUTS`.
+ADVISED = {
+    ValueError: (
+        ("softmax(images, 1)", lambda: torch.softmax(images, 1)),
+        ("softmax(images, -2)", lambda: torch.softmax(images, 1)),
+        ("rmsnorm(w, x)", lambda: F.rms_norm(x, (N,), w), dict(input=w, weight=x)),
+        ("loss(x[0], target[1])", lambda: F.cross_entropy(x[0], target[1]), dict(input=x[0], target=target[1])),
+        ("loss(images, labels)", lambda: F.cross_entropy(images, labels), dict(input=images, target=labels)),
+        (
+            "loss(images, long)",
+            lambda: F.cross_entropy(images.flatten(0, 1), long.flatten() % 3),
+            dict(input=images, target=long % 3),
+        ),
     ),
-    ("loss(target, x)", TypeError, "indices", lambda: F.cross_entropy(x, target), dict(input=target, target=x)),
-    (
-        "loss(x[0], target[1])",
-        ValueError,
-        "None",
-        lambda: F.cross_entropy(x[0], target[1]),
-        dict(input=x[0], target=target[1]),
+    TypeError: (
+        ("rmsnorm(x, (N,), w)", lambda: F.rms_norm(x, (N,), w, EPS)),
+        ("rmsnorm(x, [N], w, EPS)", lambda: F.rms_norm(x, (N,), w, EPS)),
+        ("rmsnorm(x, w, EPS)", lambda: F.rms_norm(x, (N,), w, EPS)),
+        ("layernorm(x, (N,), w, b)", lambda: F.layer_norm(x, (N,), w, b, EPS)),
+        ("layernorm(x, (N,), w, b, EPS)", lambda: F.layer_norm(x, (N,), w, b, EPS)),
+        ("layernorm(x, w, EPS)", lambda: F.layer_norm(x, (N,), w, None, EPS)),
+        ("loss(x, target, 3)", lambda: F.cross_entropy(x[::2], target[::2])),
+        ("loss(x, target, 'sum')", lambda: 3 * F.cross_entropy(x, target)),
+        ("loss(x, target, None, None, 3)", lambda: F.cross_entropy(x, target, ignore_index=3)),
+        (
+            "loss(x, target, w, False, -100, None, 'mean', 0.1)",
+            lambda: F.cross_entropy(x, target, w, reduction="sum", label_smoothing=0.1),
+            dict(weight=w),
+        ),
+        ("loss(target, x)", lambda: F.cross_entropy(x, target), dict(input=target, target=x)),
+        ("loss(x, soft)", lambda: F.cross_entropy(x, soft), dict(target=soft)),
+        ("softmax(x.to_sparse())", lambda: x, dict(input=x.to_sparse())),
     ),
-    (
-        "loss(images, labels)",
-        ValueError,
-        "movedim",
-        lambda: F.cross_entropy(images, labels),
-        dict(input=images, target=labels),
-    ),
-    (
-        "loss(images, long)",
-        ValueError,
-        "flatten",
-        lambda: F.cross_entropy(images.flatten(0, 1), long.flatten() % 3),
-        dict(input=images, target=long % 3),
-    ),
-    ("loss(x, soft)", TypeError, "class probabilities", lambda: F.cross_entropy(x, soft), dict(target=soft)),
-    ("softmax(x.to_sparse())", TypeError, "dense tensor", lambda: x, dict(input=x.to_sparse())),
-)
+}
 
 
-@pytest.mark.parametrize("call, error, message, wanted, given", ADVISED)
-def test_the_advice_of_an_error_works_when_it_is_followed(call, error, message, wanted, given):
-    with pytest.raises(error, match=message) as raised:
+@pytest.mark.parametrize("error, case", [(error, case) for error in ADVISED for case in ADVISED[error]])
+def test_the_advice_of_an_error_works_when_it_is_followed(error, case):
+    call, wanted, given = (*case, {})[:3]
+    with pytest.raises(error) as raised:
         eval(call, WRITTEN)
     said = str(raised.value)
     advice = re.search(r"(?:write|out:|name:) (.*)$", said).group(1)
