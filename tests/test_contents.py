@@ -27,11 +27,11 @@ H200 = "an NVIDIA H200, 2026-11-24"
         ("x on one NVIDIA H200, 2026-11-24. Registers: ptxas, 2026-11-20.", f"measured on {H200}"),
         ("Counted on one NVIDIA H200, 2026-11-24, by Nsight.", f"counted on {H200}"),
         (
-            "Computed from 9 cells measured on NVIDIA H200, 2026-11-21.",
-            "computed from measurements on an NVIDIA H200, 2026-11-21",
+            "Computed from cells measured on NVIDIA H200, 2026-11-24.",
+            f"computed from measurements on {H200}",
         ),
-        ("Read from quack_tutorial/kernels/softmax.py, from line 50.", "read from kernels/softmax.py"),
-        ("Written by the threads of a kernel, each into its own.", "written by the threads of a kernel"),
+        ("Read from quack_tutorial/kernels/x.py, from line 50.", "read from kernels/x.py"),
+        ("Written by the threads of a kernel, each its own.", "written by the threads of a kernel"),
     ],
 )
 def test_what_a_figure_was_drawn_from(contents, origin, drawn):

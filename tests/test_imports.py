@@ -161,21 +161,24 @@ def test_a_circle_is_found(tmp_path):
     assert circles(tmp_path) == ["bench.a", "bench.b"]
 
 
+KERNEL, TENSOR, RACES = "quack_tutorial.kernels.copy", "cutesim.memory.tensor", "cutesim.analysis.races"
+
+
 @pytest.mark.parametrize(
     ("module", "source", "broken"),
     [
-        ("quack_tutorial.kernels.copy", "from cutesim.language.loading import answer_package", None),
-        ("quack_tutorial.kernels.copy", "import torch", "imports torch"),
-        ("quack_tutorial.kernels.copy", "from .layout import x\nimport cutlass.cute as cute", None),
-        ("quack_tutorial.kernels.copy", "from ..ops import softmax", "imports quack_tutorial.ops.softmax"),
-        ("quack_tutorial.kernels.copy", "from bench import sweep", "imports bench.sweep"),
+        (KERNEL, "from cutesim.language.loading import answer_package", None),
+        (KERNEL, "import torch", "imports torch"),
+        (KERNEL, "from .layout import x\nimport cutlass.cute as cute", None),
+        (KERNEL, "from ..ops import softmax", "imports quack_tutorial.ops.softmax"),
+        (KERNEL, "from bench import sweep", "imports bench.sweep"),
         ("quack_tutorial.nowhere", "", "no room of that name"),
-        ("cutesim.memory.tensor", "import cutlass", "imports cutlass"),
-        ("cutesim.memory.tensor", "def f():\n    import cutlass", "imports cutlass"),
-        ("cutesim.memory.tensor", "def f():\n    import torch", None),
-        ("cutesim.memory.tensor", "def f():\n    from ..machine import control", "imports cutesim.machine.control"),
-        ("cutesim.analysis.races", "from quack_tutorial.figures import draw", "quack_tutorial.figures.draw"),
-        ("cutesim.analysis.races", "from cutesim.trace import Trace", None),
+        (TENSOR, "import cutlass", "imports cutlass"),
+        (TENSOR, "def f():\n    import cutlass", "imports cutlass"),
+        (TENSOR, "def f():\n    import torch", None),
+        (TENSOR, "def f():\n    from ..machine import control", "imports cutesim.machine.control"),
+        (RACES, "from quack_tutorial.figures import draw", "quack_tutorial.figures.draw"),
+        (RACES, "from cutesim.trace import Trace", None),
         ("cutesim.context", "from cutesim.trace import Trace", None),
         ("cutesim.trace", "from cutesim.context import fail", "imports cutesim.context.fail"),
         ("bench.sweep", "from grading import grade", "imports grading.grade"),

@@ -108,10 +108,10 @@ REFUSED = {
         ("ops.cross_entropy_with_grad(x, target, None)", "ignore_index to be an integer, got None"),
         ("loss(x, target, label_smoothing='a')", "label_smoothing to be a number"),
         ("loss(x, target, dtype=torch.float64)", "dtype to be torch.float32 for"),
-        ("loss(x.bfloat16(), target, dtype=torch.float16)", "be torch.bfloat16 or torch.float32 for"),
+        ("loss(x.bfloat16(), target, dtype=torch.float16)", "torch.bfloat16 or torch.float32"),
     ),
     ValueError: (
-        ("softmax(zeros(2, 3), 0)", r"only the last dimension is supported \(dim=-1 or 1\), got dim=0"),
+        ("softmax(zeros(2, 3), 0)", r"the last dimension is supported \(dim=-1 or 1\)"),
         ("softmax(zeros(2, 3), 2)", "got dim=2"),
         ("softmax(zeros(3, 2).t())", r"stride 1, got strides \(1, 2\)"),
         ("softmax(zeros(2, 3, 8).transpose(0, 1))", "not rows one stride apart"),
