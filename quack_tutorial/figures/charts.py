@@ -106,33 +106,51 @@ def in_a_page() -> bool:
 
 @dataclass(frozen=True)
 class Chart:
-    """What `draw` draws, a matplotlib figure, wide or narrow, and what it is from; `head` and `rows` are the numbers it shows."""
+    """What `draw(axes, wide)` draws on matplotlib's axes, and what it is from; `head` and `rows` are the numbers it shows.
 
-    draw: Callable[[bool], object] = field(repr=False)
+    `height`, in inches, and `legend`, the columns of one below the axes, are those of the wide and of the narrow drawing.
+    """
+
+    draw: Callable[[object, bool], None] = field(repr=False)
     title: str
     summary: str
     origin: str
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     links: dict[str, str] = field(default_factory=dict)  # a version's name: the address of its code
+    height: tuple[float, float] = (4.4, 4.4)
+    legend: tuple[int, int] | None = None
 
     @cached_property
     def figure(self):
         """The matplotlib figure for a wide column."""
-        return self.draw(True)
+        return self.drawn(True)
+
+    def drawn(self, wide: bool):
+        """The matplotlib figure, wide or narrow."""
+        from matplotlib.figure import Figure
+
+        size = WIDE if wide else NARROW, self.height[not wide]
+        figure = Figure(figsize=size, layout="constrained")
+        figure.patch.set_alpha(0)
+        axes = figure.add_subplot()
+        _style(axes)
+        self.draw(axes, wide)
+        if self.legend:
+            look = {"loc": "outside lower center", "frameon": False, "labelcolor": LIGHT["ink"], "fontsize": 12}
+            figure.legend(ncols=self.legend[not wide], **look)
+        return figure
 
     def _repr_html_(self) -> str:
         label = f"{self.title}. {self.summary} The numbers are in the table below."
-        wide, narrow = _inline_svg(self.figure, label), _inline_svg(self.draw(False), label)
+        wide, narrow = _inline_svg(self.figure, label), _inline_svg(self.drawn(False), label)
         return page(
             title=self.title,
-            controls="",
             caption=f"<p>{escape(self.summary)}</p>",
             picture=f'<div class="qt-wide">{wide}</div><div class="qt-narrow">{narrow}</div>',
             width=WIDE * 72,
             key=_links(self.links) + _table(self.head, self.rows),
             origin=self.origin,
-            least=280,
             data=[self.title, self.rows],
         )
 
@@ -151,8 +169,7 @@ def throughput(records, operation=None, dtype=None, M=None, here=None, title=Non
     sizes = sorted({n for points in [*curves.values(), *mine.values()] for n, _ in points})
     asked = {n for points in curves.values() for n, _ in points}
 
-    def draw(wide):
-        figure, axes = _figure(wide, 5.4)
+    def draw(axes, wide):
         for name, points in _ordered(curves):
             colour, marker = styles[name]
             speed = dict(points)
@@ -174,10 +191,7 @@ def throughput(records, operation=None, dtype=None, M=None, here=None, title=Non
                 x, y, color=colour, marker=marker, markersize=8, label=f"{name}, this machine", zorder=6, **open_mark
             )
         _size_axis(axes, sizes, 12 if wide else 6)
-        axes.set_ylim(bottom=0)
-        axes.set_ylabel("GB/s")
-        legend_below(figure, 4 if wide else 2)
-        return figure
+        axes.set(ylim=(0, None), ylabel="GB/s")
 
     what = _what(table)
     return Chart(
@@ -191,6 +205,8 @@ def throughput(records, operation=None, dtype=None, M=None, here=None, title=Non
             *[f"{name}, this machine" for name in mine],
         ),
         _by_size(sizes, [points for _, points in _ordered(curves)] + list(mine.values())),
+        height=(5.4, 5.4),
+        legend=(4, 2),
     )
 
 
@@ -210,10 +226,9 @@ def ladder(records, operation=None, dtype=None, N=None, title=None) -> Chart:
     names = [name for name, _, _ in shares]
     places, links = range(len(shares)), code_links(table[0]["operation"], names)
 
-    def draw(wide):
-        figure, axes = _figure(wide, 0.9 + (0.6 if wide else 0.8) * len(shares))
-        colours = [SERIES[0][0]] * len(shares)
-        bars = axes.barh(list(places), [share for _, share, _ in shares], color=colours, height=0.6 if wide else 0.45)
+    def draw(axes, wide):
+        values = [share for _, share, _ in shares]
+        bars = axes.barh(list(places), values, color=SERIES[0][0], height=0.6 if wide else 0.45)
         for bar, name in zip(bars, names):
             bar.set_url(links.get(name) if in_a_page() else None)
         for place, (name, share, _) in zip(places, shares):
@@ -230,7 +245,6 @@ def ladder(records, operation=None, dtype=None, N=None, title=None) -> Chart:
         axes.grid(visible=False)
         axes.grid(axis="x", color=LIGHT["line"], linewidth=0.6)
         axes.tick_params(axis="y", length=0, labelsize=12, labelcolor=LIGHT["ink"])
-        return figure
 
     first, last = shares[0], shares[-1]
     summary = f"{first[0]}: {first[1]:.0f} %, {last[0]}: {last[1]:.0f} % of the speed of {whole}."
@@ -248,6 +262,7 @@ def ladder(records, operation=None, dtype=None, N=None, title=None) -> Chart:
         head,
         rows,
         links,
+        height=(0.9 + 0.6 * len(shares), 0.9 + 0.8 * len(shares)),
     )
 
 
@@ -271,8 +286,8 @@ def climb(records, operation, dtype, title=None, versions=None) -> Chart:
     links = code_links(operation, versions)
     panels = [(f"% of the {short}", share)] + ([("% of the peak", peak)] if all(peak.values()) else [])
 
-    def draw(wide):
-        figure, first = _figure(wide, 7.2 if wide else 8.0)
+    def draw(first, wide):
+        figure = first.figure
         first.remove()
         drawn = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
         for axes, (label, values) in zip(drawn, panels):
@@ -292,8 +307,6 @@ def climb(records, operation, dtype, title=None, versions=None) -> Chart:
         turned = (30 if len(names) > MOST_LEVEL else 0) if wide else 60
         drawn[-1].set_xticks(range(len(names)), names, rotation=turned, ha="right" if turned else "center")
         drawn[-1].set_xlim(-0.5, len(names) - 0.5)
-        legend_below(figure, len(sizes) if wide else 2)
-        return figure
 
     def cell(version, n):
         if (version, n) not in share:
@@ -318,6 +331,8 @@ def climb(records, operation, dtype, title=None, versions=None) -> Chart:
         (f"of the {short} (of the peak)", *[f"N = {n:,}" for n in sizes]),
         tuple((version, *[cell(version, n) for n in sizes]) for version in versions),
         links,
+        height=(7.2, 8.0),
+        legend=(len(sizes), 2),
     )
 
 
@@ -463,32 +478,41 @@ def _origin(table, here) -> str:
 # Drawing -------------------------------------------------------------------------------------------------------------
 
 
-def _figure(wide, height):
-    from matplotlib.figure import Figure
+def grouped_bars(axes, names, series, pitch, height, written="", fontsize=11.5):
+    """Bars to the right, a group for each of `names`, in it a bar of each of `series`, {label: values}, `pitch` apart.
 
-    figure = Figure(figsize=(WIDE if wide else NARROW, height), layout="constrained")
-    figure.patch.set_alpha(0)
-    axes = figure.add_subplot()
-    _style(axes)
-    return figure, axes
+    `written` is the format of the value beside each bar, or one for each of the series.
+    """
+    formats = written if isinstance(written, tuple) else (written,) * len(series)
+    for i, ((label, values), form) in enumerate(zip(series.items(), formats)):
+        places = [place + pitch * (i - (len(series) - 1) / 2) for place in range(len(names))]
+        axes.barh(places, values, height=height, color=SERIES[i][0], label=label)
+        write_beside(axes, places, values if form else (), form, fontsize)
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    axes.grid(axis="y", visible=False)
 
 
-def legend_below(figure, columns):
-    """A legend under the axes, in so many columns."""
-    figure.legend(loc="outside lower center", ncols=columns, frameon=False, labelcolor=LIGHT["ink"], fontsize=12)
+def write_beside(axes, places, values, form, fontsize=11.5):
+    """The values at the right ends of their bars."""
+    for place, value in zip(places, values):
+        axes.annotate(f" {value:{form}}", (value, place), va="center", color=LIGHT["ink"], fontsize=fontsize)
+
+
+def log2_axis(axes, ticks, names):
+    """Powers of 2 from left to right, with these marks."""
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(ticks, names)
+    axes.minorticks_off()
 
 
 def _style(axes):
     axes.patch.set_alpha(0)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        axes.spines[side].set_color(LIGHT["soft"])
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(LIGHT["soft"])
     axes.tick_params(colors=LIGHT["soft"], labelcolor=LIGHT["soft"], labelsize=12)
-    axes.xaxis.label.set_size(12)
-    axes.yaxis.label.set_size(12)
-    axes.xaxis.label.set_color(LIGHT["soft"])
-    axes.yaxis.label.set_color(LIGHT["soft"])
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.label.set(size=12, color=LIGHT["soft"])
     axes.set_axisbelow(True)
     axes.grid(axis="y", color=LIGHT["line"], linewidth=0.6)
 

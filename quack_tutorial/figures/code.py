@@ -52,13 +52,9 @@ class Shown:
             rows += f"{_rows(self.whole)}</details>"
         return page(
             title=self.title,
-            controls="",
             caption=f"<p>{escape(self.summary)}</p>",
             picture=f'<style>{asset("ladder.css")}</style><div class="qt-diff">{rows}</div>',
-            width=840,
-            key="",
             origin=self.where,
-            least=280,
             data=[self.title, self.summary],
         )
 

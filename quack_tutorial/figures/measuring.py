@@ -20,7 +20,7 @@ from html import escape
 from quack_tutorial.records import bench as bench_records
 from quack_tutorial.records import results
 
-from .charts import MARKERS, Chart, _figure, legend_below
+from .charts import MARKERS, Chart, grouped_bars, log2_axis
 from .suites import Shown, shown, table
 from .theme import LIGHT, SERIES
 from .training import STYLES, not_yet
@@ -47,23 +47,16 @@ def launch_bound(records, operation: str, dtype: str, M: int, host_us: float) ->
         "what the call costs on the host": [host_us] * len(found),
     }
 
-    def draw(wide):
-        figure, axes = _figure(wide, 4.6 if wide else 5.6)
+    def draw(axes, wide):
         axes.axhline(1, color=LIGHT["ink"], linewidth=1.2, label="a copy of the same size, in a graph")
         for i, (name, values) in enumerate(lines.items()):
             times = [us / of_copy for us, of_copy in zip(values, copy)]
             axes.plot(
                 sizes, times, color=SERIES[i][0], linestyle=STYLES[i], marker=MARKERS[i], markersize=4, label=name
             )
-        axes.set_xscale("log", base=2)
-        ticks = [size for size in (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192) if size <= 1.01 * sizes[-1]]
-        axes.set_xticks(ticks[1 :: 1 if wide else 2], [f"{size:,}" for size in ticks[1 :: 1 if wide else 2]])
-        axes.minorticks_off()
-        axes.set_ylim(bottom=0)
-        axes.set_xlabel("MiB moved")
-        axes.set_ylabel("time, the copy's = 1")
-        legend_below(figure, 2 if wide else 1)
-        return figure
+        ticks = [2**k for k in range(3, 14, 1 if wide else 2) if 2**k <= 1.01 * sizes[-1]]
+        log2_axis(axes, ticks, [f"{size:,}" for size in ticks])
+        axes.set(ylim=(0, None), xlabel="MiB moved", ylabel="time, the copy's = 1")
 
     record = found[0][0]
     return Chart(
@@ -77,6 +70,8 @@ def launch_bound(records, operation: str, dtype: str, M: int, host_us: float) ->
             (f"{cell.N:,}", f"{size:,.1f}", f"{a:,.2f}", f"{b:,.2f}", f"{c:,.2f}")
             for (_, cell, _), size, a, b, c in zip(found, sizes, events, graph, copy)
         ),
+        height=(4.6, 5.6),
+        legend=(2, 1),
     )
 
 
@@ -125,18 +120,11 @@ def hints(recorded) -> Chart | Shown:
 
     gains = {s: [100 * (us(n, 16, "cleared") / us(n, *s) - 1) for n in names] for s in states[:-1]}
 
-    def draw(wide):
-        figure, axes = _figure(wide, 4.4 if wide else 5.6)
-        for i, ((multiple, state), values) in enumerate(gains.items()):
-            places = [p + 0.26 * (i - 1) for p in range(len(names))]
-            axes.barh(places, values, height=0.24, color=SERIES[i][0], label=f"{multiple} x L2, {state}")
+    def draw(axes, wide):
+        series = {f"{multiple} x L2, {state}": values for (multiple, state), values in gains.items()}
+        grouped_bars(axes, [n if wide else n.replace(" ", "\n", 1) for n in names], series, 0.26, 0.24)
         axes.axvline(0, color=LIGHT["ink"], linewidth=1)
-        axes.set_yticks(range(len(names)), [n if wide else n.replace(" ", "\n", 1) for n in names])
-        axes.invert_yaxis()
-        axes.grid(axis="y", visible=False)
         axes.set_xlabel("% quicker than with 16 x L2, cleared")
-        legend_below(figure, 3 if wide else 1)
-        return figure
 
     worst = max(range(len(names)), key=lambda i: gains[states[0]][i])
     return Chart(
@@ -146,6 +134,8 @@ def hints(recorded) -> Chart | Shown:
         recorded.origin,
         ("kernel", *[f"{multiple} x L2, {state}, us" for multiple, state in states]),
         tuple((name, *[f"{us(name, *state):.2f}" for state in states]) for name in names),
+        height=(4.4, 5.6),
+        legend=(3, 1),
     )
 
 
@@ -157,15 +147,11 @@ def clocks(recorded) -> Chart | Shown:
     for point in recorded.series("clock"):
         works.setdefault(point.name, []).append(point)
 
-    def draw(wide):
-        figure, axes = _figure(wide, 4.4 if wide else 6.0)
+    def draw(axes, wide):
         for i, (name, points) in enumerate(works.items()):
             seconds, us = [p.facts["seconds"] for p in points], [p.us / points[0].us for p in points]
             axes.plot(seconds, us, color=SERIES[i][0], linestyle=STYLES[i], marker=MARKERS[i], markersize=4, label=name)
-        axes.set_xlabel("seconds of the same work")
-        axes.set_ylabel("time, first sample = 1")
-        legend_below(figure, 2 if wide else 1)
-        return figure
+        axes.set(xlabel="seconds of the same work", ylabel="time, first sample = 1")
 
     def known(point, key):
         return f"{point.facts[key]:,.0f}" if key in point.facts else ""
@@ -187,6 +173,8 @@ def clocks(recorded) -> Chart | Shown:
             )
             for name, p in works.items()
         ),
+        height=(4.4, 6.0),
+        legend=(2, 1),
     )
 
 
@@ -198,16 +186,11 @@ def fast_p(records, provider: str, baselines, operation: str | None = None) -> C
     places = [0.8 + 0.01 * i for i in range(221)]
     curves = {baseline: [100 * results.fast_p(found, p) for p in places] for baseline, found in gains.items()}
 
-    def draw(wide):
-        figure, axes = _figure(wide, 4.4 if wide else 5.4)
+    def draw(axes, wide):
         for i, (baseline, curve) in enumerate(curves.items()):
             axes.plot(places, curve, color=SERIES[i][0], linestyle=STYLES[i], linewidth=2, label=f"against {baseline}")
         axes.axvline(1, color=LIGHT["soft"], linewidth=1)
-        axes.set_ylim(0, 102)
-        axes.set_xlabel("p, times as fast")
-        axes.set_ylabel("% of the cells: fast_p")
-        legend_below(figure, 4 if wide else 2)
-        return figure
+        axes.set(ylim=(0, 102), xlabel="p, times as fast", ylabel="% of the cells: fast_p")
 
     marks = (0.8, 1.0, 1.2, 1.5, 2.0)
     first, last = baselines[0], baselines[-1]
@@ -221,6 +204,8 @@ def fast_p(records, provider: str, baselines, operation: str | None = None) -> C
         f"Computed from {len(gains[first])} cells measured on {', '.join(devices)}, {days}.",
         ("against", *[f"fast_{p:g}" for p in marks]),
         tuple((b, *[f"{results.fast_p(found, p):.1%}" for p in marks]) for b, found in gains.items()),
+        height=(4.4, 5.4),
+        legend=(4, 2),
     )
 
 
@@ -230,21 +215,12 @@ def levels(recorded) -> Chart | Shown:
         return not_yet("quack-tutorial levels --out FILE")
     cells, names = recorded.cells, [name for name in recorded.cells[0].us if name != "copy"]
 
-    def draw(wide):
-        figure, axes = _figure(wide, 1.2 + 0.8 * len(cells))
-        width = 0.8 / len(names)
-        for i, name in enumerate(names):
-            places = [place + width * (i - (len(names) - 1) / 2) for place in range(len(cells))]
-            shares = [100 * cell.of_copy(name) for cell in cells]
-            axes.barh(places, shares, height=0.9 * width, color=SERIES[i][0], label=name)
-        axes.axvline(100, color=LIGHT["ink"], linewidth=1.2)
+    def draw(axes, wide):
         labels = [f"{cell.dtype},{' ' if wide else chr(10)}{cell.M:,} x {cell.N:,}" for cell in cells]
-        axes.set_yticks(range(len(cells)), labels)
-        axes.invert_yaxis()
-        axes.grid(axis="y", visible=False)
+        shares = {name: [100 * cell.of_copy(name) for cell in cells] for name in names}
+        grouped_bars(axes, labels, shares, 0.8 / len(names), 0.72 / len(names))
+        axes.axvline(100, color=LIGHT["ink"], linewidth=1.2)
         axes.set_xlabel("% of the speed of torch's copy")
-        legend_below(figure, len(names) if wide else 2)
-        return figure
 
     saved = [(cell.us["template"] - cell.us["overlapping"], cell) for cell in cells]
     said = [f"{us:.2f} of {cell.us['template']:.1f} us at {cell.M:,} x {cell.N:,} {cell.dtype}" for us, cell in saved]
@@ -261,4 +237,6 @@ def levels(recorded) -> Chart | Shown:
         recorded.origin,
         ("softmax", "kernel", "us a launch", "GB/s", "of the copy", "of the datasheet's peak"),
         tuple(rows),
+        height=(1.2 + 0.8 * len(cells),) * 2,
+        legend=(len(names), 2),
     )

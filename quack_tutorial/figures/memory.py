@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from quack_tutorial.cost import little_gb_s, needed_bytes
 
-from .charts import MARKERS, Chart, _figure, legend_below
+from .charts import MARKERS, Chart, log2_axis, write_beside
 from .theme import LIGHT, SERIES
 
 REQUEST_BYTES = 128  # 32 lanes, 4 bytes each
@@ -33,20 +33,13 @@ def latency(hierarchy) -> Chart:
     sizes = [point.facts["bytes"] for point in points]
     lines = {"a peer's shared memory": hierarchy.latency_ns("peer"), "shared memory": hierarchy.latency_ns("shared")}
 
-    def draw(wide):
-        figure, axes = _figure(wide, 4.6)
+    def draw(axes, wide):
         axes.plot(sizes, [p.ns for p in points], color=SERIES[0][0], marker="o", markersize=4, label="global memory")
         for (name, ns), (colour, _) in zip(lines.items(), SERIES[1:]):
             axes.axhline(ns, color=colour, linestyle=(0, (5, 3)), linewidth=1.4, label=name)
-        axes.set_xscale("log", base=2)
         ticks = sizes[:: 4 if wide else 8]
-        axes.set_xticks(ticks, [size(n) for n in ticks])
-        axes.minorticks_off()
-        axes.set_ylim(bottom=0)
-        axes.set_xlabel("bytes that the chain goes through")
-        axes.set_ylabel("ns a load")
-        legend_below(figure, 3 if wide else 1)
-        return figure
+        log2_axis(axes, ticks, [size(n) for n in ticks])
+        axes.set(ylim=(0, None), xlabel="bytes that the chain goes through", ylabel="ns a load")
 
     levels = ", ".join(f"{level} {hierarchy.latency_ns(level):.0f} ns" for level in ("L1", "L2", "HBM"))
     return Chart(
@@ -56,6 +49,8 @@ def latency(hierarchy) -> Chart:
         hierarchy.origin,
         ("bytes", "ns a load"),
         tuple((size(n), f"{p.ns:.1f}") for n, p in zip(sizes, points)),
+        height=(4.6, 4.6),
+        legend=(3, 1),
     )
 
 
@@ -67,21 +62,12 @@ def in_flight(hierarchy, here=None) -> Chart:
     points, own = hierarchy.series("in flight"), here.series("in flight") if here else ()
     peak, wait = hierarchy.bandwidth_gb_s("HBM"), hierarchy.latency_ns("HBM")
     xs = sorted({p.facts["bytes_in_flight_per_sm"] for p in points})
-    bend = needed_bytes(peak, wait, hierarchy.sms)
-    law = [min(peak, little_gb_s(x, wait, hierarchy.sms)) for x in xs]
+    law = {x: min(peak, little_gb_s(x, wait, hierarchy.sms)) for x in [*xs, needed_bytes(peak, wait, hierarchy.sms)]}
     widths = sorted({p.facts["vector_bytes"] for p in points})
 
-    def draw(wide):
-        figure, axes = _figure(wide, 5.0)
-        line = sorted([*xs, bend])
-        axes.plot(
-            line,
-            [min(peak, little_gb_s(x, wait, hierarchy.sms)) for x in line],
-            color=LIGHT["ink"],
-            linestyle=(0, (5, 3)),
-            linewidth=1.4,
-            label="Little's law",
-        )
+    def draw(axes, wide):
+        look = {"color": LIGHT["ink"], "linestyle": (0, (5, 3)), "linewidth": 1.4}
+        axes.plot(*zip(*sorted(law.items())), label="Little's law", **look)
         for width, (colour, _), mark in zip(widths, SERIES, MARKERS):
             mine = [p for p in points if p.facts["vector_bytes"] == width]
             x, y = [p.facts["bytes_in_flight_per_sm"] for p in mine], [p.gb_s for p in mine]
@@ -90,15 +76,9 @@ def in_flight(hierarchy, here=None) -> Chart:
                 x, y = [p.facts["bytes_in_flight_per_sm"] for p in mine], [p.gb_s for p in mine]
                 look = {"linestyle": "none", "markerfacecolor": "none", "markeredgewidth": 1.6, "markersize": 8}
                 axes.plot(x, y, color=colour, marker=mark, label=f"{width} bytes, this machine", **look)
-        axes.set_xscale("log", base=2)
         ticks = xs[:: 1 if wide else 3]
-        axes.set_xticks(ticks, [size(n) for n in ticks])
-        axes.minorticks_off()
-        axes.set_ylim(bottom=0)
-        axes.set_xlabel("bytes in flight on an SM")
-        axes.set_ylabel("GB/s")
-        legend_below(figure, 4 if wide else 2)
-        return figure
+        log2_axis(axes, ticks, [size(n) for n in ticks])
+        axes.set(ylim=(0, None), xlabel="bytes in flight on an SM", ylabel="GB/s")
 
     share = f" ({peak / hierarchy.datasheet_gb_s:.0%} of the datasheet's)" if hierarchy.datasheet_gb_s else ""
     mine = f" This machine's: {here.bandwidth_gb_s('HBM'):,.0f} GB/s." if here else ""
@@ -123,12 +103,14 @@ def in_flight(hierarchy, here=None) -> Chart:
                 str(p.facts["loads"]),
                 f"{p.facts['threads_per_sm']:,}",
                 f"{p.facts['bytes_in_flight_per_sm']:,}",
-                f"{law[xs.index(p.facts['bytes_in_flight_per_sm'])]:,.0f}",
+                f"{law[p.facts['bytes_in_flight_per_sm']]:,.0f}",
                 f"{p.gb_s:,.0f}",
                 *([speeds.get(p.name, "")] if here else ()),
             )
             for p in points
         ),
+        height=(5.0, 5.0),
+        legend=(4, 2),
     )
 
 
@@ -138,11 +120,9 @@ def stride(hierarchy) -> Chart:
     apart = [p for p in points if p.facts["offset_words"] == 0]
     shifted = [p for p in points if p.facts["offset_words"]]
 
-    def draw(wide):
-        figure, axes = _figure(wide, 4.4)
-        names = [str(p.facts["stride_words"]) for p in apart] + [
-            f"1, from word {p.facts['offset_words']}" for p in shifted
-        ]
+    def draw(axes, wide):
+        names = [str(p.facts["stride_words"]) for p in apart]
+        names += [f"1, from word {p.facts['offset_words']}" for p in shifted]
         values = [REQUEST_BYTES / p.ns for p in (*apart, *shifted)]
         colours = [SERIES[0][0]] * len(apart) + [SERIES[1][0]] * len(shifted)
         places = range(len(names))
@@ -150,12 +130,9 @@ def stride(hierarchy) -> Chart:
         axes.set_yticks(places, names)
         axes.invert_yaxis()
         axes.grid(axis="y", visible=False)
-        axes.set_xlabel("GB/s of the words that were asked for")
-        axes.set_ylabel("words between lanes")
-        for place, value in zip(places, values):
-            axes.annotate(f" {value:,.0f}", (value, place), va="center", color=LIGHT["ink"], fontsize=11.5)
+        axes.set(xlabel="GB/s of the words that were asked for", ylabel="words between lanes")
+        write_beside(axes, places, values, ",.0f")
         axes.set_xlim(right=1.15 * max(values))
-        return figure
 
     one, eight = REQUEST_BYTES / apart[0].ns, next(REQUEST_BYTES / p.ns for p in apart if p.facts["stride_words"] == 8)
     return Chart(
@@ -175,18 +152,14 @@ def conflicts(hierarchy) -> Chart:
     """Nanoseconds that a request of shared memory takes on one SM, over the words between lanes."""
     points = hierarchy.series("conflict")
 
-    def draw(wide):
-        figure, axes = _figure(wide, 3.8)
+    def draw(axes, wide):
         places = range(len(points))
         axes.bar(places, [p.ns for p in points], color=SERIES[0][0], width=0.65)
         axes.set_xticks(places, [p.name for p in points])
-        axes.set_xlabel("words between lanes")
-        axes.set_ylabel("ns a request")
+        axes.set(xlabel="words between lanes", ylabel="ns a request")
+        look = {"ha": "center", "va": "bottom", "color": LIGHT["ink"], "fontsize": 11.5}
         for place, point in zip(places, points):
-            axes.annotate(
-                f"{point.ns:.2f}", (place, point.ns), ha="center", va="bottom", color=LIGHT["ink"], fontsize=11.5
-            )
-        return figure
+            axes.annotate(f"{point.ns:.2f}", (place, point.ns), **look)
 
     return Chart(
         draw,
@@ -195,4 +168,5 @@ def conflicts(hierarchy) -> Chart:
         hierarchy.origin,
         ("words between lanes", "ns a request"),
         tuple((p.name, f"{p.ns:.2f}") for p in points),
+        height=(3.8, 3.8),
     )

@@ -203,7 +203,7 @@ def key_html(key) -> str:
 
 
 def page(
-    *, title, controls, caption, picture, width, key, origin, script="", data=None, attributes="", least=640
+    *, title, caption, picture, origin, controls="", width=840, least=280, key="", script="", data=None, attributes=""
 ) -> str:
     """The HTML of one figure. `script` names the file of a function of (id, data), in brackets, that brings it to life.
 

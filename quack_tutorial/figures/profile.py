@@ -15,7 +15,7 @@ from html import escape
 
 from quack_tutorial import cost
 
-from .charts import Chart, _figure, legend_below
+from .charts import Chart, write_beside
 from .suites import Shown, table
 from .theme import LIGHT, SERIES
 
@@ -76,14 +76,11 @@ def memory(profile, *cases, title=None) -> Chart:
     """The memory chart: what crossed from HBM to the registers and back, an arrow as wide as its bytes."""
     most = max(total for case in cases for _, edge in _edges(case) for _, total, _ in edge)
 
-    def draw(wide):
-        figure, axes = _figure(wide, 5.2 if wide else 5.6)
+    def draw(axes, wide):
         axes.set_axis_off()
         for i, case in enumerate(cases):
             _draw_hierarchy(axes, 10 * i, case, most, wide)
-        axes.set_xlim(-0.5, 10 * len(cases) - 0.5)
-        axes.set_ylim(-0.4, 14.6)
-        return figure
+        axes.set(xlim=(-0.5, 10 * len(cases) - 0.5), ylim=(-0.4, 14.6))
 
     rows = tuple(
         (case.provider, place, kind, f"{total / 1e9:.2f}", f"{total / case.matrix_bytes:.2f}")
@@ -101,6 +98,7 @@ def memory(profile, *cases, title=None) -> Chart:
         profile.origin,
         ("kernel", "between", "", "GB", "of the matrix"),
         rows,
+        height=(5.2, 5.6),
     )
 
 
@@ -108,8 +106,7 @@ def stalls(profile, cases, title=None) -> Chart:
     """Bars of the cycles between two instructions of a warp, by what it waited for."""
     parts = [_cycles(case) for case in cases]
 
-    def draw(wide):
-        figure, axes = _figure(wide, (2.1 if wide else 2.9) + 0.55 * len(cases))
+    def draw(axes, wide):
         places = range(len(cases))
         left = [0.0] * len(cases)
         colours = (*(SERIES[i][0] for i in (0, 1, 7, 3, 2, 6)), LIGHT["line"])
@@ -117,15 +114,12 @@ def stalls(profile, cases, title=None) -> Chart:
             values = [part[reason] for part in parts]
             axes.barh(places, values, left=left, height=0.6, color=colour, label=reason)
             left = [at + value for at, value in zip(left, values)]
-        for place, total in zip(places, left):
-            axes.annotate(f" {total:.0f}", (total, place), va="center", color=LIGHT["ink"], fontsize=11.5)
+        write_beside(axes, places, left, ".0f")
         axes.set_yticks(places, [case.provider if wide else case.provider.replace(" ", "\n") for case in cases])
         axes.invert_yaxis()
         axes.set_xlim(0, 1.1 * max(left))
         axes.grid(axis="y", visible=False)
         axes.set_xlabel("cycles from one instruction of a warp to its next" if wide else "cycles between instructions")
-        legend_below(figure, 2 if wide else 1)
-        return figure
 
     most = [max(STALLS, key=part.get) for part in parts]
     said = ", ".join(
@@ -142,6 +136,8 @@ def stalls(profile, cases, title=None) -> Chart:
             (case.provider, *(f"{cycles:.2f}" for cycles in part.values()), f"{sum(part.values()):.2f}")
             for case, part in zip(cases, parts)
         ),
+        height=(2.1 + 0.55 * len(cases), 2.9 + 0.55 * len(cases)),
+        legend=(2, 1),
     )
 
 

@@ -113,7 +113,6 @@ class Roofline:
             caption=f"<p>{escape(sentence(operation, dtype, N, M, row))}</p>",
             picture=f"<style>{asset('roofline_explorer.css')}</style>{self.picture()}",
             width=WIDTH,
-            least=280,
             key=table(len(FORMULAS[operation]), M, N, row) + key,
             origin=f"{self.origin()} The roof: {PEAK_SOURCE}. Dashed: the datasheet's bandwidth. Bytes are those that must move; "
             "operations are counted once an element, an exponential as one.",

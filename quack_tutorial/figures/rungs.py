@@ -121,13 +121,9 @@ class Rung:
         table = f"<table><thead><tr>{head}</tr></thead>{body}</table>"
         return page(
             title=self.title,
-            controls="",
             caption=f"<p>{escape(self.summary)}</p>",
             picture=f'<style>{asset("ladder.css")}</style><div class="qt-table qt-rung">{table}</div>',
-            width=840,
-            key="",
             origin=self.where,
-            least=280,
             data=[self.title, self.rows],
         )
 

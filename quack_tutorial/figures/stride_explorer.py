@@ -88,7 +88,6 @@ class Strides:
             caption=f"<p>{escape(sentence(*self.start))}</p>",
             picture=f"<style>{asset('stride_explorer.css')}</style>{picture(*self.start)}",
             width=WIDTH,
-            least=280,
             key=key_html(
                 (("r", "sector that moves"), ("-", "sector that stays"), ("even", "bytes that a lane asks for"))
             ),

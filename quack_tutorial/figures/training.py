@@ -18,7 +18,7 @@ from quack_tutorial import hardware
 from quack_tutorial.records import folder
 from quack_tutorial.records.training import DRIFT, LAST
 
-from .charts import Chart, _figure, legend_below
+from .charts import Chart, grouped_bars, log2_axis
 from .suites import Shown
 from .theme import LIGHT, SERIES
 
@@ -38,8 +38,7 @@ def losses(training) -> Chart | Shown:
         return not_yet("quack-tutorial model --out FILE")
     variants = training.variants
 
-    def draw(wide):
-        figure, axes = _figure(wide, 4.4 if wide else 6.2)
+    def draw(axes, wide):
         for i, variant in enumerate(variants):
             axes.plot(
                 range(1, len(variant.losses) + 1),
@@ -49,11 +48,7 @@ def losses(training) -> Chart | Shown:
                 linewidth=2.6 - 0.25 * i,
                 label=variant.name,
             )
-        axes.set_ylim(bottom=0)
-        axes.set_xlabel("step")
-        axes.set_ylabel("mean loss")
-        legend_below(figure, 3 if wide else 1)
-        return figure
+        axes.set(ylim=(0, None), xlabel="step", ylabel="mean loss")
 
     first, means = variants[0].losses[0], {v.name: v.last_mean for v in variants}
     low, high = min(means, key=means.get), max(means, key=means.get)
@@ -72,6 +67,8 @@ def losses(training) -> Chart | Shown:
             )
             for v in variants
         ),
+        height=(4.4, 6.2),
+        legend=(3, 1),
     )
 
 
@@ -81,23 +78,11 @@ def costs(training) -> Chart | Shown:
         return not_yet("quack-tutorial model --out FILE")
     variants = training.variants
 
-    def draw(wide):
-        figure, axes = _figure(wide, 0.9 + 0.75 * len(variants))
-        places = range(len(variants))
-        axes.barh(
-            [p - 0.19 for p in places], [v.ms for v in variants], height=0.36, color=SERIES[0][0], label="ms a step"
-        )
-        gigabytes = [v.peak_bytes / 1e9 for v in variants]
-        axes.barh([p + 0.19 for p in places], gigabytes, height=0.36, color=SERIES[1][0], label="GB at most")
-        for place, variant in zip(places, variants):
-            for value, at in ((variant.ms, -0.19), (variant.peak_bytes / 1e9, 0.19)):
-                axes.annotate(f" {value:.1f}", (value, place + at), va="center", color=LIGHT["ink"], fontsize=11.5)
-        axes.set_yticks(places, [v.name if wide else v.name.replace(", ", ",\n") for v in variants])
-        axes.set_ylim(len(variants) - 0.5, -0.5)
-        axes.set_xlim(right=1.15 * max([v.ms for v in variants] + gigabytes))
-        axes.grid(axis="y", visible=False)
-        legend_below(figure, 2)
-        return figure
+    def draw(axes, wide):
+        names = [v.name if wide else v.name.replace(", ", ",\n") for v in variants]
+        series = {"ms a step": [v.ms for v in variants], "GB at most": [v.peak_bytes / 1e9 for v in variants]}
+        grouped_bars(axes, names, series, 0.38, 0.36, ".1f")
+        axes.set(ylim=(len(variants) - 0.5, -0.5), xlim=(None, 1.15 * max(map(max, series.values()))))
 
     least_ms, least = min(v.ms for v in variants), min(variants, key=lambda v: v.peak_bytes)
     quickest = sorted((v for v in variants if v.ms <= least_ms * (1 + DRIFT)), key=lambda v: v.ms)
@@ -114,6 +99,8 @@ def costs(training) -> Chart | Shown:
             (v.name, f"{v.ms:.2f}", f"{v.peak_bytes / 1e9:.2f}", f"{v.standing_bytes / 1e9:.2f}", f"{v.kernels or ''}")
             for v in variants
         ),
+        height=(0.9 + 0.75 * len(variants),) * 2,
+        legend=(2, 2),
     )
 
 
@@ -128,8 +115,7 @@ def scaling(found, model=None, beyond=(8, 16, 32)) -> Chart | Shown:
     at = {(cell.M, cell.N, cell.ranks): cell for cell in cells}
     later = [count for count in beyond if model and count > ranks[-1]]
 
-    def draw(wide):
-        figure, axes = _figure(wide, 5.0 if wide else 6.4)
+    def draw(axes, wide):
         every = ranks + later
         axes.plot(every, every, color=LIGHT["soft"], linestyle=(0, (5, 3)), linewidth=1.3, label="perfect")
         for i, (M, N) in enumerate((M, N) for M in rows for N in ends):
@@ -148,16 +134,10 @@ def scaling(found, model=None, beyond=(8, 16, 32)) -> Chart | Shown:
             axes.annotate(
                 "model", ((ranks[-1] * later[-1]) ** 0.5, 0.72), ha="center", color=LIGHT["soft"], fontsize=12
             )
-        axes.set_xscale("log", base=2)
         axes.set_yscale("log", base=2)
-        axes.set_xticks(every, [f"{count}" for count in every])
-        axes.set_yticks(every, [f"{count}" for count in every])
-        axes.minorticks_off()
-        axes.set_ylim(0.6, 1.1 * every[-1])
-        axes.set_xlabel("GPUs")
-        axes.set_ylabel("times as fast as one GPU")
-        legend_below(figure, 2 if wide else 1)
-        return figure
+        axes.set_yticks(every, every)
+        log2_axis(axes, every, every)
+        axes.set(ylim=(0.6, 1.1 * every[-1]), xlabel="GPUs", ylabel="times as fast as one GPU")
 
     most = [cell for cell in cells if cell.ranks == ranks[-1]]
     best, worst = max(most, key=lambda cell: cell.speed_up), min(most, key=lambda cell: cell.speed_up)
@@ -176,6 +156,8 @@ def scaling(found, model=None, beyond=(8, 16, 32)) -> Chart | Shown:
             )
             for cell in cells
         ),
+        height=(5.0, 6.4),
+        legend=(2, 1),
     )  # fmt: skip
 
 
@@ -197,22 +179,15 @@ def vocabulary(found) -> Chart | Shown:
     ends = {pick(cell.N for cell in cells if cell.M == most) for pick in (min, max)}
     shown = [cell for cell in cells if cell.M == most and cell.N in ends]
 
-    def draw(wide):
-        figure, axes = _figure(wide, 1.2 + 1.25 * len(shown))
-        for i, (way, label) in enumerate(WAYS.items()):
-            places = [place + 0.17 * (i - 2) for place in range(len(shown))]
-            ms = [cell.total_us(way) / 1e3 for cell in shown]
-            axes.barh(places, ms, height=0.15, color=SERIES[i][0], label=label)
-            for place, value in zip(places, ms):
-                axes.annotate(f" {value:.2f}", (value, place), va="center", color=LIGHT["ink"], fontsize=12)
+    def draw(axes, wide):
         names = [f"{cell.ranks} GPUs,{' ' if wide else chr(10)}{cell.N:,}\nwords" for cell in shown]
-        axes.set_yticks(range(len(shown)), names)
-        axes.set_ylim(len(shown) - 0.5, -0.5)
-        axes.set_xlim(right=1.15 * max(cell.total_us(way) for cell in shown for way in WAYS) / 1e3)
-        axes.set_xlabel("ms, loss and gradient")
-        axes.grid(axis="y", visible=False)
-        legend_below(figure, 3 if wide else 1)
-        return figure
+        ms = {label: [cell.total_us(way) / 1e3 for cell in shown] for way, label in WAYS.items()}
+        grouped_bars(axes, names, ms, 0.17, 0.15, ".2f", fontsize=12)
+        axes.set(
+            ylim=(len(shown) - 0.5, -0.5),
+            xlim=(None, 1.15 * max(map(max, ms.values()))),
+            xlabel="ms, loss and gradient",
+        )
 
     last = shown[-1]
     times = {way: last.total_us(way) / last.total_us("pairs") for way in WAYS}
@@ -227,6 +202,8 @@ def vocabulary(found) -> Chart | Shown:
             (f"{cell.ranks}", f"{cell.M:,}", f"{cell.N:,}", *(f"{cell.total_us(way) / 1e3:.2f}" for way in WAYS))
             for cell in cells
         ),
+        height=(1.2 + 1.25 * len(shown),) * 2,
+        legend=(3, 1),
     )
 
 
@@ -236,30 +213,12 @@ def head(found, width=4096, words=128256) -> Chart | Shown:
         return not_yet("quack-tutorial head --out FILE")
     chosen = [way for way in found.shape(width, words).ways if way.name != "matrix products"]
 
-    def draw(wide):
-        figure, axes = _figure(wide, 0.9 + 0.75 * len(chosen))
-        for i, (label, values) in enumerate(
-            (
-                ("ms, forward and backward", [w.ms for w in chosen]),
-                ("GB beside inputs and gradients", [w.peak_bytes / 1e9 for w in chosen]),
-            )
-        ):
-            places = [place + 0.38 * i - 0.19 for place in range(len(chosen))]
-            axes.barh(places, values, height=0.36, color=SERIES[i][0], label=label)
-            for place, value in zip(places, values):
-                axes.annotate(
-                    f" {value:.2f}" if i else f" {value:.1f}",
-                    (value, place),
-                    va="center",
-                    color=LIGHT["ink"],
-                    fontsize=11.5,
-                )
-        axes.set_yticks(range(len(chosen)), [way.name if wide else way.name.replace(", ", ",\n") for way in chosen])
-        axes.set_ylim(len(chosen) - 0.5, -0.5)
-        axes.set_xlim(right=1.15 * max(way.ms for way in chosen))
-        axes.grid(axis="y", visible=False)
-        legend_below(figure, 2 if wide else 1)
-        return figure
+    def draw(axes, wide):
+        names = [way.name if wide else way.name.replace(", ", ",\n") for way in chosen]
+        ms, gigabytes = [way.ms for way in chosen], [way.peak_bytes / 1e9 for way in chosen]
+        series = {"ms, forward and backward": ms, "GB beside inputs and gradients": gigabytes}
+        grouped_bars(axes, names, series, 0.38, 0.36, (".1f", ".2f"))
+        axes.set(ylim=(len(chosen) - 0.5, -0.5), xlim=(None, 1.15 * max(ms)))
 
     least = min(chosen, key=lambda way: way.peak_bytes)
     bare = found.shape(width, words).way("matrix products")
@@ -280,4 +239,6 @@ def head(found, width=4096, words=128256) -> Chart | Shown:
             for shape in found.shapes
             for way in shape.ways
         ),
+        height=(0.9 + 0.75 * len(chosen),) * 2,
+        legend=(2, 1),
     )

@@ -93,13 +93,9 @@ class HeatMap:
         best = f"Best: {place}, {share} of the speed of {self.ceiling}."
         return page(
             title=self.title,
-            controls="",
             caption=f"<p>{escape(best)} An empty place was not tried or is no configuration.</p>",
             picture=f'<style>{asset("ladder.css")}</style><div class="qt-table">{table}</div>',
-            width=840,
-            key="",
             origin=self.where,
-            least=280,
             data=[self.title, best],
         )
 
