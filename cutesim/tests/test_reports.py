@@ -1,4 +1,4 @@
-"""What is found in the small kernels, and how it is said: reports.txt has the kind, threads, guilty lines and words of each finding.
+"""What is found in the small kernels, and how it is said: reports.txt has kind, threads, guilty lines and words of each finding.
 
 Of the rules of order, which test_races judges, it has the words alone. `REPORTS=write pytest cutesim/tests/test_reports.py`
 writes the file anew; read what has changed before it is committed.

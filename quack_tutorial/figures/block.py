@@ -20,6 +20,7 @@ from .scene import (
     lane_numbers,
     lane_row,
     link,
+    numbered,
     row_height,
     wide_texts,
 )
@@ -31,6 +32,7 @@ from .wording import (
     element,
     full,
     lane_words,
+    line_of,
     offset_in,
     origin,
     picked,
@@ -145,8 +147,7 @@ class _Run:
         many = len(self.shown) * LANES
         lane_bricks = wide_texts(text for frame in self.frames for text in frame.texts[:many])
         word_bricks = wide_texts(text for frame in self.frames for text in frame.texts[many:])
-        labels = [Label(LEFT + i * PITCH + PITCH / 2, TOP - 9, str(i), "middle", "small") for i in range(LANES)]
-        labels.append(Label(LEFT - 14, TOP - 9, "lane", "end", "small"))
+        labels = numbered(LEFT, TOP - 9, "lane")
         boxes, y = [], TOP
         for warp in self.shown:
             boxes += lane_row(LEFT, y, LANE_HEIGHT, lane_bricks)
@@ -159,8 +160,7 @@ class _Run:
             boxes += [banks[w % BANKS] for w in self.words if w // BANKS == r]
             y += row_height(WORD_HEIGHT, word_bricks) + WORD_GAP
         below = y - WORD_GAP + 9
-        labels += [Label(LEFT + b * PITCH + PITCH / 2, below, str(b), "middle", "small") for b in range(BANKS)]
-        labels.append(Label(LEFT - 14, below, "bank", "end", "small"))
+        labels += numbered(LEFT, below, "bank")
         names = []
         for t in self.tensors:
             info = self.trace.tensors[t]
@@ -206,11 +206,7 @@ class _Run:
         filled = {w: "v" if w in self.written else "-" for w in self.words}
         letters = "".join(roles[w] for w in self.shown) + "".join(words.get(w, filled[w]) for w in self.words)
         texts = tuple(t for w in self.shown for t in self.lane_texts[w]) + tuple(self.word_texts[w] for w in self.words)
-        where, source = ("", "")
-        if event is not None:
-            line = self.trace.line(event)
-            where, source = line.where, line.text
-        self.frames.append(Frame(caption, letters, texts, where, source, inks or {}))
+        self.frames.append(Frame(caption, letters, texts, inks=inks or {}, **line_of(self.trace, event)))
 
     def play(self):
         self._at_first()

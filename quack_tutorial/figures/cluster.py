@@ -10,7 +10,7 @@ from cutesim.trace import SMEM_BLOCK_BITS, Op, Space
 
 from .player import Frame, Player
 from .scene import PHONE, Box, Label, Scene, link
-from .wording import active, counted, element, full, origin, picked, ranges, row, short
+from .wording import active, counted, element, full, line_of, origin, picked, ranges, row, short
 
 TOP, HEIGHT, ARROWS, FONT = 30, 24, 74, 12
 MOST_BLOCKS, MOST_ON_A_PHONE, MOST_WORDS, WORD_BYTES = 8, 4, 32, 4
@@ -121,14 +121,10 @@ class _Run:
     def __post_init__(self):
         self.warps = int(self.events["warp"].max()) + 1
         self.tensors = self._tensors()
-        self.words = [
-            word
-            for t in self.tensors
-            for word in range(
-                self.trace.tensors[t].base_address // WORD_BYTES,
-                (self.trace.tensors[t].base_address + self.trace.tensors[t].nbytes) // WORD_BYTES,
-            )
-        ]
+        self.words = []
+        for info in (self.trace.tensors[t] for t in self.tensors):
+            end = info.base_address + info.nbytes
+            self.words += range(info.base_address // WORD_BYTES, end // WORD_BYTES)
         if len(self.words) > MOST_WORDS:
             raise ValueError(
                 f"{len(self.words)} words a block are more than the {MOST_WORDS} that are readable: choose by tensor="
@@ -242,16 +238,12 @@ class _Run:
             text, role = self._shown(name)
             texts.append(text)
             roles.append(marks.get(name, role))
-        where, source = ("", "")
-        if event is not None:
-            line = self.trace.line(event)
-            where, source = line.where, line.text
         inks = {
             "order": "".join(map(self._arrow, self.under_way)),
             "write": "".join(map(self._arrow, now)),
             "thin": "".join(self._arrow(m) for m in self.landed if m not in now),
         }
-        self.frames.append(Frame(caption, "".join(roles), tuple(texts), where, source, inks))
+        self.frames.append(Frame(caption, "".join(roles), tuple(texts), inks=inks, **line_of(self.trace, event)))
 
     def _shown(self, name: tuple) -> tuple[str, str]:
         kind, b = name[0], name[1] if len(name) > 1 else None

@@ -18,11 +18,12 @@ from .scene import (
     lane_numbers,
     lane_row,
     link,
+    numbered,
     row_height,
     wide_texts,
 )
 from .shuffles import Series, read_series, series
-from .wording import LANES, NOTHING, active, counted, full, lane_words, origin, picked, row, short
+from .wording import LANES, NOTHING, active, counted, full, lane_words, line_of, origin, picked, row, short
 
 HEIGHT = 19
 LEFT, TOP, GAP = 66, 30, 44
@@ -95,8 +96,7 @@ def _shows_after(whole: Series, k: int) -> bool:
 
 def _scene(whole: Series, frames) -> Scene:
     names, boxes, y = _rows(whole), [], TOP
-    labels = [Label(LEFT + i * PITCH + PITCH / 2, TOP - 9, str(i), "middle", "small") for i in range(LANES)]
-    labels.append(Label(LEFT - 14, TOP - 9, "lane", "end", "small"))
+    labels = numbered(LEFT, TOP - 9, "lane")
     bricks = [wide_texts(t for f in frames for t in f.texts[r * LANES : (r + 1) * LANES]) for r in range(len(names))]
     for name, wide in zip(names, bricks):
         y += {"at first": 0, "received": GAP, "holds": 3}[name]
@@ -139,8 +139,7 @@ def _frames(trace, whole: Series, follow: int, kind: ShuffleKind):
         shown = [r[1] for r in rows] if roles is None else roles
         texts = [text for r in rows for text in r[0]] + blank * (total - len(rows))
         letters = "".join(shown) + "-" * LANES * (total - len(rows))
-        source = trace.line(event)
-        return Frame(caption, letters, tuple(texts), source.where, source.text, inks or {}, reads=reads)
+        return Frame(caption, letters, tuple(texts), inks=inks or {}, reads=reads, **line_of(trace, event))
 
     first = whole.shuffles[0]
     share = "" if kind == ShuffleKind.IDX else f" Follow lane {follow}."

@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import product
 
 from .player import Player
-from .sectors import coalescing
 
 
 def explorer(title, axes, scene, draw, origin, key=(), start=None) -> Player:
@@ -22,14 +21,3 @@ def explorer(title, axes, scene, draw, origin, key=(), start=None) -> Player:
         raise ValueError(f"{title}: start={start} is not on the grid")
     shown = {name: tuple(map(str, values)) for name, values in axes.items()}
     return Player(title, scene, frames, origin, tuple(key), points.index(first), shown)
-
-
-def coalescing_explorer(title, axes, trace_of, line=None, start=None) -> Player:
-    """`coalescing`'s first request for each combination of parameters; `trace_of(**parameters)` gives a trace for each."""
-    names = list(axes)
-    traces = {point: trace_of(**dict(zip(names, point))) for point in product(*axes.values())}
-    rows = max(len(coalescing(trace, line, requests=1).scene.boxes) // 4 for trace in traces.values())
-    players = {point: coalescing(trace, line, requests=1, rows=rows) for point, trace in traces.items()}
-    sample = next(iter(players.values()))
-    draw = lambda **parameters: players[tuple(parameters[name] for name in names)].frames[0]  # noqa: E731
-    return explorer(title, axes, sample.scene, draw, sample.origin, sample.key, start)

@@ -12,7 +12,7 @@ from cutesim.trace import Op
 
 from .player import Frame, Player
 from .scene import PHONE, Box, Label, Scene, line, link
-from .wording import LANES, active, element, origin, picked, row
+from .wording import LANES, active, element, line_of, origin, picked, row
 
 COLUMN, BETWEEN, LEFT, TOP, HEIGHT, ROW = 350, 48, 4, 34, 24, 31
 AROUND = 3  # rows shown before and after the two accesses
@@ -272,9 +272,9 @@ class _Picture:
         place = element(tensor, first.address)
 
         def frame(caption, access, inks, cure="", role="h"):
-            source = self.trace.line(access.event)
             more = 2 if self.fixed else 0
-            return Frame(caption, self.roles() + role * more, texts + (cure,) * more, source.where, source.text, inks)
+            said, source = texts + (cure,) * more, line_of(self.trace, access.event)
+            return Frame(caption, self.roles() + role * more, said, inks=inks, **source)
 
         yield frame(str(finding), first, {"missing": there}, f"missing: {self.cure()}", "f")
         yield frame(f"If thread {first.thread} comes first, {_outcome(first, second, place)}", first, {"order": there})

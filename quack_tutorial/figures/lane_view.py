@@ -7,8 +7,22 @@ import numpy as np
 from cutesim.trace import Op, Space
 
 from .player import Frame, Player
-from .scene import PHONE, PITCH, Box, Label, Scene, folded, folded_height, lane_row, row_height, wide_texts
-from .wording import LANES, NOTHING, active, counted, element, lane_words, offset_in, origin, picked, row, short, verb
+from .scene import PHONE, PITCH, Box, Label, Scene, folded, folded_height, lane_row, numbered, row_height, wide_texts
+from .wording import (
+    LANES,
+    NOTHING,
+    active,
+    counted,
+    element,
+    lane_words,
+    line_of,
+    offset_in,
+    origin,
+    picked,
+    row,
+    short,
+    verb,
+)
 
 HEIGHT, LEFT = 19, 64
 CODE_HEIGHT, CODE_ROW, CODE_GLYPHS = 20, 23, 108
@@ -69,10 +83,7 @@ def _scene(lines: int, thread: int, frames) -> Scene:
     y = lines * CODE_ROW + 34
     boxes = [Box(1, 2 + i * CODE_ROW, LEFT + LANES * PITCH, CODE_HEIGHT, wide=True) for i in range(lines)]
     each = 1 if thread < 96 else 2  # three digits are wider than a lane
-    labels = [
-        Label(LEFT + i * PITCH + PITCH / 2, y - 10, str(thread + i), "middle", "small") for i in range(0, LANES, each)
-    ]
-    labels.append(Label(LEFT - 14, y - 10, "thread", "end", "small"))
+    labels = numbered(LEFT, y - 10, "thread", thread, each)
     rows = {name: lines + r * LANES for r, name in enumerate(("element", "value"))}
     bricks = {name: wide_texts(t for f in frames for t in f.texts[at : at + LANES]) for name, at in rows.items()}
     for name, wide in bricks.items():
@@ -112,8 +123,7 @@ def _frame(trace, event, listing) -> Frame:
     row_roles = "".join(role if a else "i" for a in on)
     places, values = _cells(trace, event, op, on)
     texts = [_listed(trace.lines[n]) for n in listing] + places + values
-    source = trace.line(event)
-    return Frame(_caption(trace, event, op, on), code + row_roles * 2, tuple(texts), source.where, source.text)
+    return Frame(_caption(trace, event, op, on), code + row_roles * 2, tuple(texts), **line_of(trace, event))
 
 
 def _listed(source) -> str:

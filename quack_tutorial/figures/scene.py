@@ -144,6 +144,12 @@ def lane_row(left: float, top: float, height: float, bricks: bool) -> list[Box]:
     return [Box(middle + i * PITCH - wide / 2, top + i % 2 * (height + COURSE), wide, height) for i in range(LANES)]
 
 
+def numbered(left: float, y: float, name: str, first: int = 0, each: int = 1) -> list[Label]:
+    """The numbers of a row of 32, above or below it, and what they number."""
+    numbers = [Label(left + i * PITCH + PITCH / 2, y, str(first + i), "middle", "small") for i in range(0, LANES, each)]
+    return [*numbers, Label(left - 14, y, name, "end", "small")]
+
+
 def row_height(height: float, bricks: bool) -> float:
     """The height of a row of 32 lanes, in two courses where they are drawn as bricks."""
     return 2 * height + COURSE if bricks else height

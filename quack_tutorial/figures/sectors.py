@@ -10,7 +10,7 @@ from cutesim.trace import Op, Space
 
 from .player import Frame, Player
 from .scene import PHONE, Box, Label, Scene, rectangle
-from .wording import active, counted, element, lane_words, origin, picked, ranges, row, verb
+from .wording import active, counted, element, lane_words, line_of, origin, picked, ranges, row, verb
 
 SECTOR_BYTES, LINE_BYTES = 32, 128
 BYTE, GAP = 5, 4  # pixels a byte, and between sectors
@@ -18,16 +18,13 @@ LEFT, TOP = 88, 22
 MOST_REQUESTS, MOST_LINES = 64, 32
 
 
-def coalescing(
-    trace, line=None, event=None, block=0, warp=0, launch=0, requests=MOST_REQUESTS, rows=None, title=None
-) -> Player:
+def coalescing(trace, line=None, block=0, warp=0, launch=0, requests=MOST_REQUESTS, title=None) -> Player:
     """The bytes that a warp's requests to global memory touch, in their sectors; one frame a request.
 
-    `line` is a source line's number; `event` is a step of the trace, for that one request alone; with neither, the first line
-    that accesses global memory is taken. The first `requests` are drawn; `rows` is the least number of 128-byte lines that there is
-    room for. ValueError where there is no such request.
+    `line` is a source line's number; without it, the first line that accesses global memory is taken. The first `requests` are
+    drawn. ValueError where there is no such request.
     """
-    events = trace.events[[event]] if event is not None else picked(trace, launch, block, warp, line)
+    events = picked(trace, launch, block, warp, line)
     copies = (events["op"] == Op.ASYNC_COPY) & (events["sources"] >= 0)  # these read global memory at their sources
     events = events[((events["space"] == Space.GMEM) & (events["addresses"] >= 0)) | copies]
     if not len(events):
@@ -37,7 +34,7 @@ def coalescing(
     total, events = (len(events) if requests > 1 else 1), events[:requests]
     requests = [_request(trace, e) for e in events]
     needed = max(len({s // 4 for s in r["sectors"]}) for r in requests)
-    rows = max(rows or 0, min(needed, MOST_LINES))
+    rows = min(needed, MOST_LINES)
     place = trace.line(events[0])
     where = (f"block {int(events[0]['block'])}", f"warp {int(events[0]['warp'])}")
     key = (("r", "sector that the request moves"), ("-", "sector that it leaves"), ("even", "bytes that lanes ask for"))
@@ -123,8 +120,7 @@ def _frame(trace, request, rows, i, total) -> Frame:
         caption=_caption(request, tensor, i, total, len(lines) - len(shown)),
         roles=roles,
         texts=("",) * (rows * 4),
-        where=trace.line(event).where,
-        source=trace.line(event).text,
+        **line_of(trace, event),
         inks=inks,
         notes=tuple(notes),
     )

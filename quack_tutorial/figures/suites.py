@@ -60,7 +60,7 @@ def overview(folder=None) -> Shown:
             rows.append((name, "", "", "", NOT_RECORDED))
         else:
             rows.append((name, kept.checked, len(kept.mismatches), kept.title, _place(kept)))
-    return Shown(table(columns, rows), "\n".join("  ".join(map(_cell, row)) for row in rows))
+    return shown(columns, rows)
 
 
 def suite(name: str, folder=None) -> Shown:
@@ -88,34 +88,23 @@ def cards() -> Shown:
         names = ", ".join(gpu.name for gpu in of_it) or "none in this book's table"
         rows.append((".".join(map(str, capability)), names, ran, compiled, counts["need 9.0"]))
     columns = "compute capability", "cards", "measured on", "programs that compile", "refused: they need 9.0"
-    return Shown(table(columns, rows), "\n".join("  ".join(map(str, row)) for row in rows))
+    return shown(columns, rows)
 
 
 def coverage() -> Shown:
     """What the simulator answers: first what the words mean, then the tables, each folded under its namespace."""
-    text = _markdown(read("names.json", FOLDER / "validation/names.json"))
-    first, *sections = re.split(r"^### ", text, flags=re.M)
-    parts = [_from_markdown(first)]
-    for section in sections:
-        title, _, rest = section.partition("\n")
-        parts.append(folded(_from_markdown(rest), title.strip(), LONG + 1))
-    return Shown("\n".join(parts), text)
-
-
-def _markdown(kept: dict) -> str:
-    """What the words mean, then a table a namespace; names that share a line share a row."""
-    parts = [
-        "| how | means |",
-        "|---|---|",
-        *(f"| {how} | {meaning} |" for how, meaning in kept["meaning"].items()),
-        "",
-    ]
-    for space, lines in kept["names"].items():
-        parts += [f"### {space}", "", "| names | how | tested in | note |", "|---|---|---|---|"]
-        for names, how, tested, *note in lines:
-            parts.append(f"| {', '.join(f'`{name}`' for name in names.split())} | {how} | {tested} | {''.join(note)} |")
-        parts.append("")
-    return "\n".join(parts)
+    kept = read("names.json", FOLDER / "validation/names.json")
+    meaning = shown(("how", "means"), kept["meaning"].items())
+    parts, texts = [meaning.html], [meaning.text]
+    for space, lines in kept["names"].items():  # names that share a line share a row
+        rows = [
+            (", ".join(f"`{n}`" for n in names.split()), how, *rest, *[""][len(rest) - 1 :])
+            for names, how, *rest in lines
+        ]
+        found = shown(("names", "how", "tested in", "note"), rows)
+        parts.append(folded(found.html, space, LONG + 1))
+        texts += ["", space, found.text]
+    return Shown("\n".join(parts), "\n".join(texts))
 
 
 def _sentence(kept) -> str:
@@ -187,12 +176,3 @@ def _list(title, sentences) -> str:
     long = sum(map(len, sentences)) > 100 * LONG or len(sentences) > LONG
     opened = "" if long else " open"
     return f"<details{opened}><summary>{title} ({len(sentences)})</summary><ul>{items}</ul></details>"
-
-
-def _from_markdown(text: str) -> str:
-    """The pipe tables in a Markdown text, as HTML."""
-    lines = [line.strip() for line in text.splitlines() if line.strip().startswith("|")]
-    if len(lines) < 2:
-        return ""
-    head, _rule, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
-    return table(head, rows)

@@ -7,7 +7,7 @@ from cutesim.trace import Op
 from .lane_view import MEMORY, WAITS, _caption
 from .player import Frame, Player
 from .scene import PHONE, Box, Label, Scene
-from .wording import active, counted, origin, picked
+from .wording import active, counted, line_of, origin, picked
 
 LEFT, ROW, HEIGHT, WIDEST, MOST = 58, 30, 22, 24, 160
 RESUMES = (Op.BARRIER_RESUME, Op.MBARRIER_RESUME, Op.CLUSTER_RESUME)
@@ -65,8 +65,7 @@ def timeline(trace, block=0, launch=0, title=None) -> Player:
             f"Warp {cell[1]}: {_caption(trace, cell[0], cell[2], active(cell[0]))}",
             "".join(roles[: i + 1]) + "-" * (len(cells) - i - 1),
             ("",) * len(cells),
-            trace.line(cell[0]).where,
-            trace.line(cell[0]).text,
+            **line_of(trace, cell[0]),
         )
         for i, cell in enumerate(cells)
     )

@@ -126,6 +126,14 @@ def picked(
     return events[keep]
 
 
+def line_of(trace, event) -> dict:
+    """Where an event's line of source is and what it says, as a frame has it; nothing for no event."""
+    if event is None:
+        return {}
+    line = trace.line(event)
+    return {"where": line.where, "source": line.text}
+
+
 def row(table: np.ndarray, index: int) -> np.ndarray | None:
     """A row of trace.addresses or trace.values, or None where the event has none."""
     return table[int(index)] if index >= 0 else None

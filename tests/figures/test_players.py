@@ -12,7 +12,6 @@ import pytest
 from cutesim.trace import Finding, Op
 from quack_tutorial import figures
 from quack_tutorial.figures import Box, Frame, Player, Scene, theme
-from quack_tutorial.figures.grid import coalescing_explorer
 from quack_tutorial.figures.scene import PHONE, text_width
 from quack_tutorial.figures.wording import short
 from tests.figures import traces
@@ -36,7 +35,14 @@ def gallery():
         "cluster_exchange": figures.cluster_exchange(traces.cluster()),
         "coalescing": figures.coalescing(traces.strided(2, repeats=3)),
         "race": figures.race(racy, racy_finding(racy)),
-        "explorer": coalescing_explorer("Strides", {"stride": (1, 2, 8)}, lambda stride: traces.strided(stride)),
+        "explorer": figures.explorer(
+            "Grid",
+            {"a": (1, 2), "b": ("x", "y", "z")},
+            Scene(10, 10, (Box(0, 0, 5, 5),), narrow=Scene(5, 5, (Box(0, 0, 5, 5),))),
+            lambda a, b: Frame(f"{a}{b}", "v", ("",)),
+            "Simulated.",
+            start={"a": 2, "b": "y"},
+        ),
         "tv_layout": figures.tv_layout(tile // 4, tile % 4),
     }
 
@@ -462,17 +468,13 @@ def test_coalescing_has_a_frame_for_each_request():
     trace = traces.strided(1, repeats=3)
     player = figures.coalescing(trace, line=7)
     assert [frame.caption[:14] for frame in player.frames] == ["Request 1 of 3", "Request 2 of 3", "Request 3 of 3"]
-    assert len(figures.coalescing(trace, event=1).frames) == 1
+    with pytest.raises(ValueError, match="no event of launch 0, block 0, warp 0, line 99; its events are on lines 7"):
+        figures.coalescing(trace, line=99)
 
 
 def test_the_explorer_has_a_frame_for_each_point():
-    player = gallery()["explorer"]
-    assert [frame.roles.count("r") for frame in player.frames] == [4, 8, 32]
-    assert player.data()["axes"] == [3] and player.data()["names"] == [("1", "2", "8")]
-    grid = {"a": (1, 2), "b": ("x", "y", "z")}
-    scene = Scene(10, 10, (Box(0, 0, 5, 5),))
-    draw = lambda a, b: Frame(f"{a}{b}", "v", ("",))  # noqa: E731
-    made = figures.explorer("Grid", grid, scene, draw, "Made up.", start={"a": 2, "b": "y"})
+    made = gallery()["explorer"]
+    assert made.data()["axes"] == [2, 3] and made.data()["names"] == [("1", "2"), ("x", "y", "z")]
     assert [frame.caption for frame in made.frames] == ["1x", "1y", "1z", "2x", "2y", "2z"]
     assert made.frames[made.start].caption == "2y"
 
