@@ -160,6 +160,12 @@ _compiled = {}
 COMPILING = threading.RLock()  # CuTe DSL compiles for one thread at a time
 
 
+def _made_from(host_fn, args):
+    """The arguments as specs, and what tells the kernel that is compiled for them from any other."""
+    args = tuple(spec_of(arg) if _is_array(arg) else arg for arg in args)
+    return args, (_fingerprint(host_fn), _signature_key(host_fn, args))
+
+
 def compile_for(host_fn, *args):
     """Compile `host_fn` for this GPU and return a callable on CUDA tensors and scalars, in the order of `args`.
 
@@ -168,13 +174,14 @@ def compile_for(host_fn, *args):
     callable takes all of them by position. The result is cached; a host function, helper, global constant or object
     attribute that changed is compiled anew.
     """
-    args = tuple(spec_of(arg) if _is_array(arg) else arg for arg in args)
-    key = (_fingerprint(host_fn), _signature_key(host_fn, args))
+    args, key = _made_from(host_fn, args)
     if key not in _compiled:
-        _require_gpu()
+        _refuse(gpu_problem())
+        import torch
+
         with COMPILING:
             if key not in _compiled:
-                arch = arch_of(_capability())
+                arch = arch_of(torch.cuda.get_device_capability())
                 # The DSL finds Hopper out by itself.
                 compiled = _load_or_compile(host_fn, args, key, None if arch == HOPPER_ARCH else arch)
                 _compiled[key] = _callable(host_fn, compiled)
@@ -233,10 +240,10 @@ def precompile(host_fn, *args) -> bool:
     `args` as for `compile_for`. False if nothing was compiled. Another machine finds it if `PLACE` says the same there, and
     CuTe DSL and the minor version of Python are the same.
     """
-    args = tuple(spec_of(arg) if _is_array(arg) else arg for arg in args)
+    args, key = _made_from(host_fn, args)
     if not kernel_cache.folder():
         raise ValueError(f"precompile keeps kernels on disk: set {kernel_cache.VARIABLE} to a folder")
-    name = _kept_name(_fingerprint(host_fn), _signature_key(host_fn, args), HOPPER_ARCH)
+    name = _kept_name(*key, HOPPER_ARCH)
     if name is None or (kernel_cache.find(name) and kernel_cache.find(name, PTX_SUFFIX)):
         return False
     compiled = _compile(host_fn, args, HOPPER_ARCH, keep_ptx=True)
@@ -310,13 +317,11 @@ class _Callable:
 
 def ptx(host_fn, *args, arch: str = HOPPER_ARCH) -> str:
     """The PTX of `host_fn` compiled for `arch`; `args` as for `compile_for`. No GPU is needed. It is kept where kernels are."""
-    args = tuple(spec_of(arg) if _is_array(arg) else arg for arg in args)
-    name = None
-    if kernel_cache.folder():
-        name = _kept_name(_fingerprint(host_fn), _signature_key(host_fn, args), arch)
-        kept = name and kernel_cache.find(name, PTX_SUFFIX)
-        if kept:
-            return kept.read_text(encoding="utf-8")
+    args, key = _made_from(host_fn, args)
+    name = _kept_name(*key, arch) if kernel_cache.folder() else None
+    kept = name and kernel_cache.find(name, PTX_SUFFIX)
+    if kept:
+        return kept.read_text(encoding="utf-8")
     text = _compile(host_fn, args, arch, keep_ptx=True).__ptx__
     if name:
         kernel_cache.keep(name, lambda path: Path(path).write_text(text, encoding="utf-8"), PTX_SUFFIX)
@@ -396,13 +401,7 @@ def arch_of(capability) -> str:
     return plain if capability < CLUSTERS else f"{plain}a"
 
 
-def _capability(device=None):
-    import torch
-
-    return torch.cuda.get_device_capability(*(() if device is None else (device,)))
-
-
-def gpu_problem(device=None, least=OLDEST) -> str | None:
+def gpu_problem(least=OLDEST) -> str | None:
     """One sentence on why compiled kernels cannot run on a GPU (torch's current one), or None: there is none, or one of
     less than the compute capability `least`."""
     try:
@@ -412,18 +411,14 @@ def gpu_problem(device=None, least=OLDEST) -> str | None:
 
     if not torch.cuda.is_available():
         return "torch sees no CUDA GPU: pass CPU tensors, which run on the simulator."
-    capability = _capability(device)
+    capability = torch.cuda.get_device_capability()
     if capability < least:
-        name = torch.cuda.get_device_name(*(() if device is None else (device,)))
+        name = torch.cuda.get_device_name()
         return (
             f"These kernels need a GPU of compute capability {least[0]}.{least[1]} or newer; this is a {name} "
             f"({capability[0]}.{capability[1]}): pass CPU tensors, which run on the simulator."
         )
     return None
-
-
-def _require_gpu():
-    _refuse(gpu_problem())
 
 
 def _refuse(problem, error=RuntimeError):

@@ -174,13 +174,10 @@ def load_nvml():
     """NVIDIA's management library, which comes with the driver, or None."""
     if sys.platform == "emscripten":  # where any library can be opened, and none is there
         return None
-    names = ["nvml.dll"] if sys.platform == "win32" else ["libnvidia-ml.so.1"]
-    for name in names:
-        try:
-            return ctypes.CDLL(name)
-        except OSError:
-            continue
-    return None
+    try:
+        return ctypes.CDLL("nvml.dll" if sys.platform == "win32" else "libnvidia-ml.so.1")
+    except OSError:
+        return None
 
 
 def nvml_text(function, *handle):
@@ -315,22 +312,15 @@ def typed(command):
 # Deciding ------------------------------------------------------------------------------------------------------------
 
 
-def judge(
-    *,
-    system,
-    architecture,
-    driver_trouble,
-    hidden,
-    **found,
-):
+def judge(*, system, architecture, driver_trouble, hidden, **found):
     """Say where kernels run, given what was found (the fields of `Machine`); returns a `Machine`. Looks at nothing itself."""
     machine = Machine(device="cuda", reason="", problems=(), platform=f"{system} {architecture}", **found)
     problems = tuple(find_problems(machine, system, driver_trouble, hidden))
     if problems:
         reason = f"Kernels run on the simulator: {problems[0].what}."
     else:
-        capability = ".".join(map(str, machine.compute_capability))
-        reason = f"Kernels run on this machine's {machine.gpu} (compute capability {capability}) through CuTe DSL {machine.dsl}."
+        gpu = f"{machine.gpu} (compute capability {capability(machine)})"
+        reason = f"Kernels run on this machine's {gpu} through CuTe DSL {machine.dsl}."
         if machine.compute_capability < CLUSTERS:
             reason += (
                 " Those with clusters, transactions of an mbarrier or bulk copies need 9.0, and run on the simulator."
@@ -341,62 +331,18 @@ def judge(
 
 def find_problems(machine, system, driver_trouble, hidden):
     """Yield a `Problem` for each thing between this machine and kernels on its GPU, the one to mend first first."""
-    gpu, torch, dsl = machine.gpu, machine.torch, machine.dsl
-    if system == "Emscripten":
-        yield Problem(
-            "this page runs Python in your browser",
-            "operating system",
-            "every chapter runs here; compiling for a GPU and measured times need the notebook on a machine with an NVIDIA GPU "
-            "since Ampere.",
-        )
+    problem = no_gpu(machine, system, driver_trouble, hidden)
+    if problem:
+        yield problem
         return
-    if system != "Linux":
-        name = {"Darwin": "macOS"}.get(system, system)
-        yield Problem(
-            f"CuTe DSL exists for Linux only, and this is {name}",
-            "operating system",
-            "every chapter runs here on the simulator; compiling for a GPU and measured times do not. "
-            "For those use a Linux machine with an NVIDIA GPU since Ampere"
-            + (", or WSL 2 on this one." if system == "Windows" else "."),
-        )
-        return
-    if driver_trouble:
-        remedy = "install NVIDIA's driver or reload it, until nvidia-smi lists the GPU."
-        yield Problem(driver_trouble, "driver", remedy, "nvidia-smi")
-        return
-    if hidden:
-        yield Problem(
-            "CUDA_VISIBLE_DEVICES hides every GPU of this machine",
-            "environment",
-            "unset CUDA_VISIBLE_DEVICES, or set it to 0, and start Python again.",
-            "unset CUDA_VISIBLE_DEVICES",
-        )
-        return
-    nothing_to_do = (
-        "nothing to do for the simulator; real times need an NVIDIA GPU since Ampere, such as a rented H100."
-    )
-    if gpu is None:
-        yield Problem("this machine has no NVIDIA GPU", "hardware", nothing_to_do)
-        return
-    if machine.compute_capability < OLDEST:
-        capability = ".".join(map(str, machine.compute_capability))
-        yield Problem(
-            f"this machine's {gpu} (compute capability {capability}) is older than Ampere (8.0), the oldest that the book's "
-            "kernels are compiled for",
-            "hardware",
-            nothing_to_do,
-        )
-        return
-    built = cuda_major(machine)
+    gpu, torch, dsl, built = machine.gpu, machine.torch, machine.dsl, cuda_major(machine)
     if torch is None:
-        what = f"torch is not installed, so the {gpu} cannot be used"
-        yield Problem(what, "Python packages", f"{INSTALL_DSL}.", INSTALL_DSL)
+        yield package(f"torch is not installed, so the {gpu} cannot be used", INSTALL_DSL)
     elif machine.torch_cuda is None:
-        yield Problem(
+        yield package(
             f"torch {torch} was built without CUDA, so the {gpu} cannot be used",
-            "Python packages",
-            "install a build of torch with CUDA: pip uninstall torch, then pip install 'torch>=2.11'.",
             "pip uninstall -y torch",
+            "install a build of torch with CUDA: pip uninstall torch, then pip install 'torch>=2.11'.",
         )
     elif built in DRIVERS and version(machine.driver) < DRIVERS[built]:
         yield Problem(
@@ -408,42 +354,77 @@ def find_problems(machine, system, driver_trouble, hidden):
             "nvidia-smi",
         )
     if dsl is None:
-        yield Problem(
-            f"CuTe DSL (nvidia-cutlass-dsl) is not installed, so the {gpu} cannot be used",
-            "Python packages",
-            f"{INSTALL_DSL} (with that you accept NVIDIA's licence for it).",
-            INSTALL_DSL,
-        )
+        what = f"CuTe DSL (nvidia-cutlass-dsl) is not installed, so the {gpu} cannot be used"
+        yield package(what, INSTALL_DSL, f"{INSTALL_DSL} (with that you accept NVIDIA's licence for it).")
         return
     if dsl != DSL_VERSION:
-        yield Problem(
-            f"CuTe DSL {dsl} is installed, and the book's kernels are written for {DSL_VERSION}",
-            "Python packages",
-            f"pip install nvidia-cutlass-dsl=={DSL_VERSION}.",
-            f"pip install nvidia-cutlass-dsl=={DSL_VERSION}",
-        )
+        what = f"CuTe DSL {dsl} is installed, and the book's kernels are written for {DSL_VERSION}"
+        yield package(what, f"pip install nvidia-cutlass-dsl=={DSL_VERSION}")
     if not machine.flavours:
         again = f"pip install --force-reinstall nvidia-cutlass-dsl=={DSL_VERSION}"
-        yield Problem("CuTe DSL is installed without its libraries for CUDA", "Python packages", f"{again}.", again)
+        yield package("CuTe DSL is installed without its libraries for CUDA", again)
     elif machine.flavours == (13,) and version(machine.driver) < DSL_DRIVERS[13]:
-        yield Problem(
+        yield package(
             f"CuTe DSL's libraries are those for CUDA 13, which need driver {told(DSL_DRIVERS[13])} or newer, and this is "
             f"{machine.driver}",
-            "Python packages",
-            f"pip uninstall nvidia-cutlass-dsl-libs-cu13, then pip install nvidia-cutlass-dsl=={DSL_VERSION}, for CUDA 12.",
             "pip uninstall -y nvidia-cutlass-dsl-libs-cu13",
+            f"pip uninstall nvidia-cutlass-dsl-libs-cu13, then pip install nvidia-cutlass-dsl=={DSL_VERSION}, for CUDA 12.",
         )
     if machine.tvm_ffi is None:
-        what = "apache-tvm-ffi is not installed, by which compiled kernels take torch's tensors"
-        yield Problem(what, "Python packages", f"{INSTALL_TVM_FFI}.", INSTALL_TVM_FFI)
+        yield package(
+            "apache-tvm-ffi is not installed, by which compiled kernels take torch's tensors", INSTALL_TVM_FFI
+        )
+
+
+def no_gpu(machine, system, driver_trouble, hidden):
+    """The `Problem` where no kernel could run on a GPU whatever was installed, or None."""
+    if system == "Emscripten":
+        remedy = (
+            "every chapter runs here; compiling for a GPU and measured times need the notebook on a machine with an NVIDIA GPU "
+            "since Ampere."
+        )
+        return Problem("this page runs Python in your browser", "operating system", remedy)
+    if system != "Linux":
+        remedy = (
+            "every chapter runs here on the simulator; compiling for a GPU and measured times do not. "
+            "For those use a Linux machine with an NVIDIA GPU since Ampere"
+        )
+        what = f"CuTe DSL exists for Linux only, and this is {'macOS' if system == 'Darwin' else system}"
+        return Problem(what, "operating system", remedy + (", or WSL 2 on this one." if system == "Windows" else "."))
+    if driver_trouble:
+        remedy = "install NVIDIA's driver or reload it, until nvidia-smi lists the GPU."
+        return Problem(driver_trouble, "driver", remedy, "nvidia-smi")
+    if hidden:
+        what = "CUDA_VISIBLE_DEVICES hides every GPU of this machine"
+        remedy = "unset CUDA_VISIBLE_DEVICES, or set it to 0, and start Python again."
+        return Problem(what, "environment", remedy, "unset CUDA_VISIBLE_DEVICES")
+    if machine.gpu is None:
+        what = "this machine has no NVIDIA GPU"
+    elif machine.compute_capability < OLDEST:
+        what = (
+            f"this machine's {machine.gpu} (compute capability {capability(machine)}) is older than Ampere (8.0), the oldest that "
+            "the book's kernels are compiled for"
+        )
+    else:
+        return None
+    remedy = "nothing to do for the simulator; real times need an NVIDIA GPU since Ampere, such as a rented H100."
+    return Problem(what, "hardware", remedy)
+
+
+def package(what, command, remedy=""):
+    """A `Problem` that a command mends, with a remedy that says no more than the command unless it is given."""
+    return Problem(what, "Python packages", remedy or f"{command}.", command)
+
+
+def capability(machine):
+    """9.0 of (9, 0)."""
+    return ".".join(map(str, machine.compute_capability or ()))
 
 
 def find_notes(machine, system):
     """Yield a `Problem` for what is missing on this machine while kernels run, on whatever they run."""
     if machine.torch is None and system != "Emscripten":
-        yield Problem(
-            "torch is not installed, which most cells need", "Python packages", f"{INSTALL_TORCH}.", INSTALL_TORCH
-        )
+        yield package("torch is not installed, which most cells need", INSTALL_TORCH)
     if machine.gpu is not None and machine.compute_capability >= OLDEST:
         if machine.flavours == (12,) and version(machine.driver) < DSL_DRIVERS[12]:
             yield Problem(
@@ -553,7 +534,6 @@ def run(args):
         answer = {"quack_tutorial": __version__, "simulator": simulator, **asdict(machine), "verdict": verdict(machine)}
         print(json.dumps(answer, indent=2))
         return 0 if simulator else 1
-    capability = ".".join(map(str, machine.compute_capability or ()))
     built = f"CUDA {machine.torch_cuda}" if machine.torch_cuda else "no CUDA"
     flavours = " and ".join(map(str, machine.flavours))
     counters = {True: "may be read", False: "may not be read", None: "not asked"}[machine.counters]
@@ -561,7 +541,7 @@ def run(args):
         "quack-tutorial": __version__,
         "Python": f"{machine.python} on {machine.platform}, {sys.prefix}",
         "numpy": machine.numpy,
-        "GPU": machine.gpu and f"{machine.gpu}, compute capability {capability}",
+        "GPU": machine.gpu and f"{machine.gpu}, compute capability {capability(machine)}",
         "driver": machine.driver,
         "torch": machine.torch and f"{machine.torch}, built with {built}",
         "CuTe DSL": machine.dsl and f"{machine.dsl}" + (f", for CUDA {flavours}" if flavours else ""),

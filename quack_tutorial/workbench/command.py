@@ -29,7 +29,6 @@ ROOT = Path(__file__).resolve().parents[2]
 CONFIG = Path(__file__).with_name("config")
 WORK = "work"
 FIRST_PORT, PORTS = 8888, 50
-MISSING = "lab: JupyterLab is not installed in this environment: {pip} install {what}."
 
 
 def add_arguments(parser) -> None:
@@ -44,31 +43,32 @@ def add_arguments(parser) -> None:
     parser.add_argument("--copies", action="store_true", help="bring the copies up to date and start nothing")
 
 
+class Refused(Exception):
+    """Why JupyterLab is not started, and what to do about it."""
+
+
 def run(args) -> int:
     """Start JupyterLab and stay until it ends; returns the exit status."""
-    book = ROOT / "notebooks"
-    if not book.is_dir():
-        print("lab: the notebooks are in the repository: clone it and type make lab there", file=sys.stderr)
+    try:
+        return start(args)
+    except Refused as why:
+        print(f"lab: {why}", file=sys.stderr)
         return 2
-    missing = [name for name in ("jupyterlab", "jupytext") if find_spec(name) is None]
-    if missing and not args.copies:
-        print(MISSING.format(pip=machine.pip_command(), what=f"--editable '{ROOT}[jupyter]'"), file=sys.stderr)
-        return 2
-    if args.instructor and find_spec("nbgrader") is None:
-        print(
-            f"lab: nbgrader is not installed: {machine.pip_command()} install --editable '{ROOT}[labs]'",
-            file=sys.stderr,
-        )
-        return 2
+
+
+def start(args) -> int:
+    """As `run`; a `Refused` where it cannot be."""
+    if not (ROOT / "notebooks").is_dir():
+        raise Refused("the notebooks are in the repository: clone it and type make lab there")
+    if not args.copies:
+        require("JupyterLab is not installed in this environment", "jupyter", "jupyterlab", "jupytext")
+    if args.instructor:
+        require("nbgrader is not installed", "labs", "nbgrader")
     try:
         prepare(args.work)
     except OSError as error:
-        print(
-            f"lab: your copies of the notebooks cannot be written to {args.work} ({machine.reason(error)}): name a folder of "
-            "yours: quack-tutorial lab --work FOLDER",
-            file=sys.stderr,
-        )
-        return 2
+        why = f"your copies of the notebooks cannot be written to {args.work} ({machine.reason(error)})"
+        raise Refused(f"{why}: name a folder of yours: quack-tutorial lab --work FOLDER") from error
     if args.copies:
         print(f"your copies are in {args.work}; {first_page.NAME} lists them")
         return 0
@@ -76,34 +76,29 @@ def run(args) -> int:
         port = free_port(args.ip, args.port)
     except (OSError, OverflowError) as error:
         at = f"{args.ip}, port {args.port}" if args.port else args.ip
-        print(
-            f"lab: nothing can listen on {at} ({machine.reason(error)}): name an address of this machine and a free port",
-            file=sys.stderr,
-        )
-        return 2
+        why = f"nothing can listen on {at} ({machine.reason(error)})"
+        raise Refused(f"{why}: name an address of this machine and a free port") from error
     if port is None:
         taken = f"port {args.port}" if args.port else f"every port from {FIRST_PORT} to {FIRST_PORT + PORTS - 1}"
-        print(
-            f"lab: {taken} is taken: name another one: make lab PORT=9000, or quack-tutorial lab --port 9000",
-            file=sys.stderr,
-        )
-        return 2
+        raise Refused(f"{taken} is taken: name another one: make lab PORT=9000, or quack-tutorial lab --port 9000")
     token = os.environ.setdefault("JUPYTER_TOKEN", secrets.token_hex(24))
     browser = not args.no_browser and has_browser(os.environ)
     os.environ.update(environment(os.environ, args.instructor))
     for name in (
-        "MAKEFLAGS",
-        "MAKELEVEL",
-        "MFLAGS",
-        "MAKEOVERRIDES",
-        "PORT",
-    ):  # of the make that started this; terminals type make too
+        "MAKEFLAGS MAKELEVEL MFLAGS MAKEOVERRIDES PORT".split()
+    ):  # of the make that started this; terminals type it too
         os.environ.pop(name, None)
     print(told(args.work, args.ip, port, token, browser, os.environ), flush=True)
     from jupyterlab.labapp import LabApp
 
     LabApp.launch_instance(options(args.work.resolve(), args.ip, port, browser))
     return 0
+
+
+def require(lacking: str, extra: str, *modules: str) -> None:
+    """A `Refused` that says so where one of the modules is missing; `extra` is what installs them."""
+    if any(find_spec(module) is None for module in modules):
+        raise Refused(f"{lacking}: {machine.pip_command()} install --editable '{ROOT}[{extra}]'.")
 
 
 def prepare(home: Path) -> None:
