@@ -598,7 +598,7 @@ def test_a_link_opens_beside_what_the_reader_wrote(reader):
     (note,) = [words for words in linked["bar"] if words.startswith("The link carries a text for cell 2,")]
     assert "somebody else's code" in note
     assert linked["remarks"] == {
-        "2": "From the link: somebody else's code, which Run lets loose here. Yours is kept.",
+        "2": "From the link: somebody else's code. Read it before you run it. Yours is kept.",
         "3": "The link has the book's text here. Yours is kept.",
     }
     assert all("mine = " in record for record in linked["kept"].values())
