@@ -73,14 +73,14 @@ def judge(run, result, wanted, tolerance=None) -> bool:
         right, said = False, f"the run is {run!r:.40}, not what qt.simulate gives."
     elif not run.ok:
         right, said = False, "see what the simulator found."
-    return verdict(right, textwrap.fill(said, WIDTH, initial_indent=" " * len("not yet: ")).lstrip())
+    verdict(right, textwrap.fill(said, WIDTH, initial_indent=" " * len("not yet: ")).lstrip())
+    return right
 
 
-def verdict(right, why="") -> bool:
-    """Print "right", or "not yet" and why. Returns whether it is right."""
+def verdict(right, why="") -> None:
+    """Print "right", or "not yet" and why."""
     print("right" if right else f"not yet: {why}" if why else "not yet")
     note("judge", right)
-    return bool(right)
 
 
 def _compared(result, wanted, tolerance) -> tuple[bool, str]:

@@ -78,7 +78,7 @@ def built_cells(page):
     found = {}
     for part in re.split(r'<div class="cell_input', without_gpu_outputs(page.read_text(encoding="utf-8")))[1:]:
         plain = lambda html: unescape(re.sub(r"<[^>]+>", "", html))  # noqa: E731
-        number = int(re.search(r'<span class="qt-number">cell (\d+)', part)[1])
+        number = int(re.search(r'<span class="qt-number"[^>]*>cell (\d+)', part)[1])
         outputs = re.findall(
             r'<div class="output (?:stream|text_plain)[^>]*><div class="highlight"><pre>(.*?)</pre>', part, re.S
         )
@@ -416,6 +416,43 @@ def test_what_an_edit_makes_untrue_is_out_of_date_until_it_runs_again(reader):
     assert [cell["state"] for cell in entered["cells"]] == ["done"] * 4 + ["stale"] * 4
 
 
+def test_what_was_read_of_another_card_is_out_of_date(reader):
+    """A cell that asks for it, and one that reads what that one bound; one that does not depend on it is left alone."""
+    steps = [
+        {"type": [3, "print(1)"]},
+        {"type": [4, "from quack_tutorial import card\nrow = card.meant()\nprint(row.card)"]},
+        {"type": [5, "print('of', row.card)"]},
+        {"enter": 5},
+        {"card": "h200"},
+        {"look": True},
+        {"enter": 5},
+        {"look": True},
+        {"card": "h100"},
+        {"look": True},
+    ]
+    answer = reader("sandbox", *steps)
+    stale = [[cell.get("stale") for cell in look["cells"][2:5]] for look in answer["looks"]]
+    words = "Out of date: this came from what was recorded on the {}."
+    assert stale[:2] == [[None] + [words.format("H100")] * 2, [None] * 3]
+    assert stale[2] == [None] + [words.format("H200")] * 2
+    assert [said.split() for said in answer["said"]] == [["of", "h100"], ["of", "h200"]]
+
+
+def test_run_all_forgets_what_a_line_that_is_gone_did_to_a_module(reader):
+    patch = "import numpy as np\nnp.pi = 3\nprint(np.pi)"
+    steps = [
+        {"type": [3, patch]},
+        {"type": [4, "print(np.pi)"]},
+        {"enter": 4},
+        {"type": [3, patch.replace("np.pi = 3\n", "")]},
+        {"run": 0},
+        {"look": True},
+    ]
+    answer = reader("sandbox", *steps)
+    assert answer["said"] == ["3\n"]
+    assert [cell["text"] for cell in answer["looks"][0]["cells"][2:4]] == ["3.141592653589793\n"] * 2
+
+
 def test_a_name_comes_from_above_and_a_change_from_below_is_named(reader):
     """In whatever order cells run, each has the names of those above it; what it cannot have is said."""
     steps = [
@@ -561,7 +598,7 @@ def test_a_link_opens_beside_what_the_reader_wrote(reader):
     (note,) = [words for words in linked["bar"] if words.startswith("The link carries a text for cell 2,")]
     assert "somebody else's code" in note
     assert linked["remarks"] == {
-        "2": "From the link: somebody else's code, which Run lets loose here. Yours is kept.",
+        "2": "From the link: somebody else's code. Read it before you run it. Yours is kept.",
         "3": "The link has the book's text here. Yours is kept.",
     }
     assert all("mine = " in record for record in linked["kept"].values())

@@ -20,7 +20,6 @@
     const given = [race, RUN].map((source) => ({ cell_type: "code", source, metadata: {} }));
     const { cells, run, stop, idle } = await page.open(root.firstChild, base, given);
     const [kernel, seen] = cells;
-    kernel.shownBy = seen;
     if (kernel.text() === race) kernel.editor.tell(JSON.parse(seen.output.querySelector("[data-lines]").dataset.lines)["cell 1"] ?? {});
 
     let isBooks = kernel.version === "book", turn = 0, timer, began = 0;

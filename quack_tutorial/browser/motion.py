@@ -52,7 +52,7 @@ class Verdict:
     def sentences(self) -> list[str]:
         """What the comparison says."""
         if not self.compared:
-            return []
+            return [] if self.findings else ["wanted(x) has no numbers to compare."]
         counts = {"never written": self.unwritten, "NaN": self.nans}
         found = [] if self.ran else ["No kernel was launched."]
         found += [

@@ -275,7 +275,7 @@ def outputs_of(session, source, yours):
 def test_verdicts_are_told_as_data_and_not_by_what_is_printed(session):
     """The cell before has none of this cell's; what a cell prints is none."""
     source = (
-        "import quack_tutorial as qt\nqt.check(1.0, {0});\nqt.verdict({1}, 'it is 3');\nprint('right: 11 of 11 points')"
+        "import quack_tutorial as qt\nqt.check(1.0, {0});\nqt.verdict({1}, 'it is 3')\nprint('right: 11 of 11 points')"
     )
     said = [dict(outputs(session, 1, source.format(wanted, right))[1]) for wanted, right in ((1.0, True), (2.0, False))]
     for told, right in zip(said, (True, False)):

@@ -15,6 +15,7 @@
 //   {"visit": HASH}                   load the page again, with what the address then carries, and do not start Python;
 //                                     {number: text} in the place of HASH: cells as a link carries them
 //   {"hash": {number: text}}          open such a link in the same tab
+//   {"card": CARD}                    choose whose figures are shown
 //   {"settled": true}                 wait until what was typed has run by itself, and nothing is out of date
 //   {"tab": N}                        go on in tab N of the same browser (0 is the first), which is opened if it is new
 //   {"click": NAME}                   press the first button or link of that name that is in sight
@@ -142,6 +143,8 @@ async function main() {
         const hash = await page.evaluate(write, step.hash);
         await page.evaluate((now) => (location.hash = now), hash);
         await page.waitForTimeout(1000);
+      } else if (step.card) {
+        await page.selectOption(".qt-switch select", step.card);
       } else if (step.settled) {
         const isSettled = () => window.quackCells?.idle() && !document.querySelector(".qt-stale-note:not([hidden])");
         await page.waitForFunction(isSettled, null, LONG);

@@ -50,6 +50,7 @@ async function prepare() {
   for (const cell of page.cells) {
     if (cell.output) cell.out = { texts };
     if (cell.input) placeIn(cell);
+    if (page.given && cell.input) cell.shownBy = page.cells.find((one) => one.number > cell.number && !one.input); // runs with it
   }
   page.prose.filter((cell) => cell.metadata.nbgrader?.solution).forEach(placeAnswer);
   const buttons = { all: "Run all cells", stop: "Stop", link: "Copy link", download: "Download as notebook" };
@@ -138,6 +139,7 @@ function placeIn(cell) {
 function shown(cell, isTyped) {
   cell.follow?.(isTyped);
   if (!page.isOpen) return;
+  if (!isTyped && ["link", "before"].includes(cell.version)) clearQueue(); // what waits was not asked for with this text
   if (page.linkNote?.isSpent()) page.linkNote.remove();
   forgetOwnLink();
   refresh(true);
@@ -230,12 +232,11 @@ function say(words) {
   return box;
 }
 
-// Show what the address carries beside what is kept. Nothing of it runs until the reader asks, nor does what waited to run.
+// Show what the address carries beside what is kept. Nothing of it runs until the reader asks.
 async function openLink() {
   const found = await link.read(location.hash, (n) => page.cells[n - 1]?.input);
   if (!found) return;
   page.linkNote?.remove();
-  clearQueue();
   const opens = Object.keys(found.texts).length ? page.cells.filter((cell) => cell.input) : [];
   for (const cell of opens) cell.open(found.texts[cell.number]);
   const numbers = page.cells.filter((cell) => cell.version === "link").map((cell) => cell.number);
@@ -404,9 +405,8 @@ function refresh(isEdit = false) {
     const stands = !cause ? (cell.took ?? "") : hasOutput(cell) ? "" : truth.past(cell, cause);
     if (cell.input) {
       cell.words.textContent = runs ? "runs" : waiting.has(cell) ? "waits" : notRun(cell) || stands;
-      const does = runs ? "Stop" : cell.version === "link" ? "Run the link's code" : "Run";
-      cell.runButton.textContent = does;
-      cell.runButton.setAttribute("aria-label", does === "Run" ? `Run cell ${cell.number}` : `${does}: cell ${cell.number}`);
+      cell.runButton.textContent = runs ? "Stop" : does(cell);
+      cell.runButton.setAttribute("aria-label", runs ? `Stop cell ${cell.number}` : asks(cell));
     }
     markStale(cell, why);
     cell.output?.toggleAttribute("data-qt-not-the-books", !(isBooks && cell.text() === cell.built));
@@ -420,6 +420,10 @@ function refresh(isEdit = false) {
   }
   page.stale = stale;
 }
+
+// What the button that runs a cell says, beside it and elsewhere.
+const does = (cell) => (cell.version === "link" ? "Run the link's code" : "Run");
+const asks = (cell) => (does(cell) === "Run" ? `Run cell ${cell.number}` : `${does(cell)}: cell ${cell.number}`);
 
 // Said where the cell above, for which this one waited, failed on the texts that stand there now.
 function notRun({ awaits }) {
@@ -444,12 +448,14 @@ function markStale(cell, why) {
     cell.note = document.createElement("p");
     Object.assign(cell.note, { className: "qt-stale-note", id: `qt-stale-${cell.number}` });
     cell.note.innerHTML = '<span></span> <button type="button"></button>';
-    cell.note.lastChild.textContent = `Run cell ${cell.number}`;
     cell.note.lastChild.addEventListener("click", () => run(cell));
     cell.output.before(cell.note);
   }
   cell.note.hidden = !is;
-  if (is) cell.note.firstChild.textContent = why;
+  if (is) {
+    cell.note.firstChild.textContent = why;
+    cell.note.lastChild.textContent = asks(page.cells.find((one) => one.shownBy === cell) ?? cell);
+  }
   cell.output.classList.toggle("qt-stale", is);
   if (!is) for (const name of ["role", "aria-label", "aria-describedby"]) cell.output.removeAttribute(name);
   else {

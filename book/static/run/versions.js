@@ -41,7 +41,7 @@ export function addVersions(cell, place, { shown, failed }) {
     buttons.get("before").textContent = isOne ? NAMES.before : `${NAMES.before}, ${older + 1} of ${many}`;
     take.hidden = cell.version !== "link";
     const own = cell.record.text === undefined ? "" : " Yours is kept.";
-    const from = `From the link${cell.record.link ? ", changed by you" : ""}: somebody else's code, which Run lets loose here.`;
+    const from = `From the link${cell.record.link ? ", changed by you" : ""}: somebody else's code. Read it before you run it.`;
     says.textContent = cell.version === "link" ? `${from}${own}` : (cell.remark ?? "");
   }
 
