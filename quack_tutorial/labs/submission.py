@@ -3,7 +3,7 @@
 A .py file counts as it is. Of a notebook (.ipynb, or MyST .md) every statement is executed in the order of the cells, without
 magics and shell lines; one that fails outside of functions and classes, as tests and plots do here, is left out and named where a
 later line misses what it would have made.
-What a statement may name, `permitted` says.
+What a statement may name, `permitted` says. Which lab a file is of, its name says, or the checks that it calls.
 """
 
 from __future__ import annotations
@@ -15,13 +15,55 @@ import linecache
 import re
 import sys
 import tokenize
+from collections import Counter
 from types import FunctionType, ModuleType, SimpleNamespace
 
 from quack_tutorial.simulator.context import display_name
 
+from . import folders
 from .judgement import Refused
 from .permitted import BUILTINS, bound, refusal, refused_builtin
 from .student import UNFILLED
+
+MAX_BYTES = 2**20
+CALLS = re.compile(r"labs\.(?:check|watch)\(\s*\\?[\"']([\w-]+)")
+
+
+def lab_of(name: str, data: bytes, otherwise: str = "") -> str | None:
+    """The lab of a file by its name, else by the checks that it calls, else `otherwise`."""
+    known = folders()
+    stem, _ = original(name)
+    if stem in known:
+        return stem
+    within = [lab for lab in known if re.search(rf"(?<![a-z]){re.escape(lab)}(?![a-z])", stem)]
+    if len(within) == 1:
+        return within[0]
+    called = Counter(lab for lab in CALLS.findall(data.decode("utf-8", "replace")) if lab in known)
+    return called.most_common(1)[0][0] if called else otherwise or None
+
+
+def original(name: str) -> tuple[str, int]:
+    """(the stem that a student's file had, in small letters; the number that a browser or Canvas gave its copy)."""
+    stem = name[: len(name) - len(_ending(name))].lower().strip()
+    copies = 0
+    while found := re.search(r"(?:\s*\((\d+)\)|-(\d+)|\s*[-_ ]\s*copy(?:\s*\(?(\d+)\)?)?)$", stem):
+        if stem in folders():
+            break
+        copies += max([int(n) for n in found.groups() if n], default=1)
+        stem = stem[: found.start()].strip()
+    stem = re.sub(r"^copy(\d*)? of ", "", stem)
+    return re.sub(r"[\s_]+", "-", stem), copies
+
+
+def suffix_of(name: str) -> str:
+    """.ipynb, .md or .py; "" for another file."""
+    return re.match(r"\.(?:ipynb|md|py)|", _ending(name).lower())[0]
+
+
+def _ending(name: str) -> str:
+    """A name's suffix, with what a browser hung behind it."""
+    found = re.search(r"\.(ipynb|md|py)(\.txt|\.json)?$", name, re.IGNORECASE)
+    return found[0] if found else ""
 
 
 def parts(file: str, text: str) -> list:
