@@ -6,7 +6,7 @@
 | `check [LAB] [ANSWER]`        | grades the corpus of answers, disguised too; exit status 1 if one is told something else. |
 |                               | With `--mutate`: makes wrong answers from the right one, and says which still get full marks |
 | `show LAB ANSWER`             | prints an answer of the corpus, as a file that `grade` takes                           |
-| `student LAB FILE`            | writes a lab's notebook, .md or .ipynb, without its solutions and hidden tests         |
+| `student LAB FILE`            | writes a lab's notebook, .md or .ipynb, without its solutions                          |
 | `course FOLDER`               | writes the folder of a course on nbgrader                                             |
 
 The labs are in the repository's folder labs/, which an installed package does not have: QUACK_TUTORIAL_LABS names it.

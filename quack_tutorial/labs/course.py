@@ -30,6 +30,7 @@ from .rules import COST, FREE
 from .student import STUB
 
 UNTRUSTED = "Without one a submission runs as you; if you trust those who wrote them, set c.Judge.trusted = True."
+KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 CHECK = re.compile(r'labs\.check\(.*"(\w+)"\)')
 # How Canvas, Moodle and a folder for each student name a file: whose it is, and the lab, whatever a browser hung behind it.
 NAMES = (
@@ -53,22 +54,19 @@ class Judge(NbGraderPreprocessor):
         if sandbox.problem() and not self.trusted:
             raise NbGraderException(f"{sandbox.problem()} {UNTRUSTED}")
         name = resources["nbgrader"]["notebook"]
-        answer = nbformat.from_dict({**nb, "cells": [{**cell, "source": _answer(cell)} for cell in nb.cells]})
-        text = nbformat.writes(answer)
+        text = nbformat.writes(nb)
         seed = int.from_bytes(hashlib.sha256((self.secret + text).encode("utf-8", "replace")).digest()[:6])
         report = grade(name, f"{name}.ipynb", text, seed, self.seconds, self.confirm)
         self.log.info("%s", report)
         checks, told = {check.name: check for check in report.checks}, set()
-        nb.metadata = nbformat.from_dict(
-            {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-        )
+        notes = {report.checks[-1].name: f"{report.compiled}\n".lstrip()}  # the compiler's word, where it costs points
+        nb.metadata = nbformat.from_dict({"kernelspec": KERNEL})
         for cell in nb.cells:
-            cell.metadata = nbformat.from_dict(
-                {key: value for key, value in cell.metadata.items() if key == "nbgrader"}
-            )
+            cell.metadata = nbformat.from_dict({k: v for k, v in cell.metadata.items() if k == "nbgrader"})
             cell.pop("attachments", None)
             if cell.cell_type == "code":
-                cell.outputs = [_output(checks[_check(cell)], told)] if _check(cell) else []
+                found = _check(cell)
+                cell.outputs = [_output(checks[found], told, notes.get(found, ""))] if found else []
             else:
                 cell.source = re.sub(r"<(?=[a-zA-Z/!?])", "< ", cell.source)  # nbgrader's pages would take it for HTML
         return nb, resources
@@ -80,16 +78,11 @@ def _check(cell) -> str:
     return found[1] if found else ""
 
 
-def _answer(cell) -> str:
-    """A cell's source, but for checks, whose hidden lines are not the submission's to read."""
-    return "" if _check(cell) else cell.source
-
-
-def _output(check, told: set):
+def _output(check, told: set, note: str):
     """What a check says: "right", or an error, which costs its points. A kind of mistake is explained once."""
     said = check.diagnosis
     if said is None:
-        return nbformat.v4.new_output("stream", name="stdout", text=f"right: {check.name}\n")
+        return nbformat.v4.new_output("stream", name="stdout", text=f"right: {check.name}\n{note}")
     lines = [f"{check.name}: {said.kind}, as above"]
     if said.kind not in told:
         lines = textwrap.wrap(f"{check.name}: {said.message}", COLUMNS, break_long_words=False, break_on_hyphens=False)
