@@ -21,15 +21,8 @@ wrong one shows) and `answers.toml` (answers whose diagnosis is known, as edits 
 | `corpus`     | answers whose diagnosis is known, and disguises of them                           |
 | `student`    | a master notebook -> the student's                                                |
 | `rules`      | a lab's rules, as its notebook states them                                        |
-| `release`    | the students' copies of all labs                                                  |
-| `autograde`  | a folder of submissions -> grades.csv, grades.json                                |
-| `feedback`   | grades.json -> a page for each student                                            |
-| `roster`     | who is in a course, and the tables that others write                              |
-| `collect`    | a download of submissions -> a folder of submissions                              |
-| `words`      | answers in words beside their rubric, and their points                            |
-| `alike`      | answers that share code                                                           |
-| `task`       | a lab's kernel as a task for others, and a floor for what they measure             |
-| `export`     | grades.csv -> totals, and what Canvas and Moodle import                            |
+| `release`    | what is handed out: a course's folder, a student's notebook, tables for pages     |
+| `course`     | how nbgrader grades in such a folder                                              |
 
 A submission's process holds inputs only. The right answers are computed in the grader's, from float64, after it has ended.
 """

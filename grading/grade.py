@@ -1,26 +1,26 @@
 """`quack-tutorial grade block-reduce answer.py`: grade a submission, on the simulator.
 
-Exit status: 0 for full marks (with --check: for that check's points), 1 for less, 2 when the words make no sense, 3 if the grader
-itself failed. With --gradescope it is 0 when results.json is written, whatever it says: Gradescope takes anything else for a
-broken autograder.
+Exit status: 0 for full marks, 1 for less, 2 when the words make no sense, 3 if the grader itself failed. With --gradescope it is 0
+when results.json is written, whatever it says: Gradescope takes anything else for a broken autograder.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
+import re
 import sys
 import time
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-from . import compiled, diagnoses, folders, lab, sandbox, task
+from . import compiled, diagnoses, folders, lab, sandbox
 from .judgement import Case, Check, Refused, Report, clean
 from .submission import MAX_BYTES
 
 MOST_NAMED = 6  # files that a sentence lists
-NO_COMPILE = "do not confirm full marks with CuTe DSL's compiler, where it is installed"
 RESULTS = Path("/autograder/results/results.json")  # where Gradescope looks
+CALLS = re.compile(r"labs\.(?:check|watch)\(\s*\\?[\"']([\w-]+)")
 
 
 def add_arguments(parser) -> None:
@@ -31,29 +31,10 @@ def add_arguments(parser) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="of the inputs; a term can have its own (default 0)")
     parser.add_argument("--seconds", type=float, default=sandbox.SECONDS, help="time limit (default %(default)g)")
-    parser.add_argument("--check", metavar="NAME", help="let the exit status say whether this check has its points")
-    parser.add_argument("--no-compile", action="store_true", help=NO_COMPILE)
+    parser.add_argument("--no-compile", action="store_true", help="do not confirm full marks with CuTe DSL's compiler")
     parser.add_argument("--gradescope", action="store_true", help="write Gradescope's results.json")
     parser.add_argument("--results", type=Path, help=f"where --gradescope writes it (default {RESULTS}, else here)")
-    parser.add_argument(
-        "--measured",
-        type=_measured,
-        metavar="M,N,TIME_US,GPU",
-        help="refuse a time on a GPU in which the kernel's bytes cannot be moved",
-    )
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
-
-
-def _measured(text: str) -> tuple[int, int, float, str]:
-    try:
-        M, N, time_us, gpu = text.split(",", 3)
-        found = int(M), int(N), float(time_us), gpu.strip()
-    except ValueError:
-        found = 0, 0, 0, ""
-    if not (found[0] > 0 and found[1] > 0 and 0 < found[2] < float("inf")):
-        example = "32768,4096,350.5,NVIDIA H100 80GB HBM3"
-        raise argparse.ArgumentTypeError(f"{text!r} is not rows, columns, microseconds and a GPU such as {example}")
-    return found
 
 
 def run(args) -> int:
@@ -61,14 +42,6 @@ def run(args) -> int:
     args.file = args.file or _handed_in(args.lab)
     if args.seed < 0 or not 0 < args.seconds < float("inf"):
         print("grade: --seed is not negative, --seconds is a number above 0", file=sys.stderr)
-        return 2
-    if args.check not in (None, *lab(args.lab).CHECKS):
-        print(f"grade: {args.lab} has no check {args.check}; it has {', '.join(lab(args.lab).CHECKS)}", file=sys.stderr)
-        return 2
-    try:
-        told = task.measured(args.lab, *args.measured) if args.measured else None
-    except ValueError as error:
-        print(f"grade: --measured: {error}", file=sys.stderr)
         return 2
     try:
         args.file = chosen(args.lab, args.file) if args.file.is_dir() else args.file
@@ -95,21 +68,11 @@ def run(args) -> int:
         if sandbox.problem():
             print(f"grade: {sandbox.problem()} The submission could read whatever this user can.", file=sys.stderr)
         return 0
-    said = report.as_json()
-    if told:
-        said |= {"measured": told, "verdict": told["verdict"] if report.full else report.verdict}
-    print(json.dumps(said, indent=2) if args.json else report)
+    print(json.dumps(report.as_json(), indent=2) if args.json else report)
     if args.file.suffix == ".ipynb" and not args.json:
         saved = time.strftime("%H:%M:%S on %d %B", time.localtime(args.file.stat().st_mtime)).replace(" 0", " ")
         print(f"{args.file.name} as it was saved at {saved}: what you have written since is not in it.")
-    if told and not args.json:
-        print(
-            f"  Measured: {told['verdict']}"
-            + (f", {told['why']}." if "why" in told else f", {told['share']:.0%} of the floor.")
-        )
-    if told and told["verdict"] == "refused":
-        return 1
-    return 0 if all(check.diagnosis is None for check in report.checks if args.check in (None, check.name)) else 1
+    return 0 if report.full else 1
 
 
 def _handed_in(name: str) -> Path:
@@ -121,8 +84,6 @@ def _handed_in(name: str) -> Path:
 
 def chosen(name: str, folder: Path) -> Path:
     """A lab's file among those that were handed in; Refused where none is it, or two are."""
-    from .collect import lab_of, original, suffix_of
-
     files = sorted(
         file for file in folder.iterdir() if suffix_of(file.name) and file.is_file() and not file.is_symlink()
     )
@@ -220,3 +181,40 @@ def nothing(name: str, file: str, seed: int, refused: Refused) -> Report:
     """The report on a submission that could not be tried: no points, and why."""
     checks = [Check(check, points, refused.diagnosis) for check, points in lab(name).CHECKS.items()]
     return Report(name, file, seed, tuple(checks)).cleaned()
+
+
+def lab_of(name: str, data: bytes, otherwise: str = "") -> str | None:
+    """The lab of a file by its name, else by the checks that it calls, else `otherwise`."""
+    known = folders()
+    stem, _ = original(name)
+    if stem in known:
+        return stem
+    within = [lab for lab in known if re.search(rf"(?<![a-z]){re.escape(lab)}(?![a-z])", stem)]
+    if len(within) == 1:
+        return within[0]
+    called = Counter(lab for lab in CALLS.findall(data.decode("utf-8", "replace")) if lab in known)
+    return called.most_common(1)[0][0] if called else otherwise or None
+
+
+def original(name: str) -> tuple[str, int]:
+    """(the stem that a student's file had, in small letters; the number that a browser or Canvas gave its copy)."""
+    stem = name[: len(name) - len(_ending(name))].lower().strip()
+    copies = 0
+    while found := re.search(r"(?:\s*\((\d+)\)|-(\d+)|\s*[-_ ]\s*copy(?:\s*\(?(\d+)\)?)?)$", stem):
+        if stem in folders():
+            break
+        copies += max([int(n) for n in found.groups() if n], default=1)
+        stem = stem[: found.start()].strip()
+    stem = re.sub(r"^copy(\d*)? of ", "", stem)
+    return re.sub(r"[\s_]+", "-", stem), copies
+
+
+def suffix_of(name: str) -> str:
+    """.ipynb, .md or .py; "" for another file."""
+    return re.match(r"\.(?:ipynb|md|py)|", _ending(name).lower())[0]
+
+
+def _ending(name: str) -> str:
+    """A name's suffix, with what a browser hung behind it."""
+    found = re.search(r"\.(ipynb|md|py)(\.txt|\.json)?$", name, re.IGNORECASE)
+    return found[0] if found else ""

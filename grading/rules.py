@@ -1,31 +1,35 @@
 """The rules of a lab, five lines that its notebook shows: `python -m grading.rules` writes them into the masters.
 
-What code may say is `permitted`'s, points are the lab's, and late days `export`'s; a test compares them with what each master says.
+What code may say is `permitted`'s, points are the lab's; a test compares them with what each master says.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import textwrap
 
-from . import export, folders, lab, permitted, words
+from . import folders, lab, permitted
+
+FREE, COST = 2, 0.1  # days after the date, and what each further one costs of what the answer earned
 
 HEAD = "## The rules\n\n"
+WORDS = re.compile(r"(?m)^## Explain\n(?:.*\n)*?\+\+\+ (\{.*\})$")
 PLACE = re.compile(rf"{re.escape(HEAD)}(?:- .*\n(?:  .*\n)*)+\n|(?=^## 1\. )", re.MULTILINE)
 
 
-def rules(name: str) -> str:
+def rules(name: str, master: str) -> str:
     """The section of a lab."""
     module = lab(name)
     *first, last = (f"`{one}`" for one in permitted.IMPORTS if one not in ("cuda", "__future__"))
-    points, in_words = sum(module.CHECKS.values()), words.asked(name)[2]
+    points, in_words = sum(module.CHECKS.values()), json.loads(WORDS.search(master)[1])["nbgrader"]["points"]
     lines = [
         f"Your code may import {', '.join(first)} and {last}, and no kernel of the package. `try`, `with` and whatever opens files "
         "or reaches into Python are refused: the check names the line.",
         f"The checks are worth {points} points. The grade comes from the same checks, with other numbers and other sizes.",
         f"The explanation at the end is worth {in_words} points more. A person reads it.",
-        f"Late: {export.FREE} days a term are free, at most {export.MOST} of them for this lab. Each further day costs "
-        f"{100 * export.COST:g} % of what your answer earns, unless your course says otherwise.",
+        f"Late: {FREE} days are free. Each further day costs {100 * COST:g} % of what your answer earns, unless your course says "
+        "otherwise.",
         "Plots and tests of your own may stay in the notebook. Whatever is neither a function nor a class, and fails in the "
         "grader, is left out.",
     ]
@@ -38,7 +42,7 @@ def rules(name: str) -> str:
 
 def with_rules(name: str, master: str) -> str:
     """A master notebook with its rules as they are now."""
-    return PLACE.sub(lambda _: rules(name), master, count=1)
+    return PLACE.sub(lambda _: rules(name, master), master, count=1)
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 A .py file counts as it is. Of a notebook (.ipynb, or MyST .md) every statement is executed in the order of the cells, without
 magics and shell lines; one that fails outside of functions and classes, as tests and plots do here, is left out and named where a
 later line misses what it would have made.
-What a statement may name, `permitted` says.
+What a statement may name, `permitted` says. Which lab a file is of, its name says, or the checks that it calls.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .judgement import Refused
 from .permitted import BUILTINS, bound, refusal, refused_builtin
 from .student import UNFILLED
 
-MAX_BYTES = 2**20  # of a file that is handed in
+MAX_BYTES = 2**20
 
 
 def parts(file: str, text: str) -> list:

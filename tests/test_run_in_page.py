@@ -726,8 +726,7 @@ def cells_of(name, master):
 def typed(name):
     """The steps by which a student types a lab's solution into its page."""
     master = (folders()[name] / f"{name}.md").read_text(encoding="utf-8")
-    whole = re.sub(rf"{student.HIDDEN[0]}\n.*?{student.HIDDEN[1]}\n", "", master, flags=re.DOTALL)
-    whole = re.sub(rf" *({'|'.join(student.SOLUTION)})\n", "", whole)
+    whole = re.sub(rf" *({'|'.join(student.SOLUTION)})\n", "", master)
     both = zip(cells_of(name, student.student_version(master)), cells_of(name, whole), strict=True)
     steps = [{"type": [i, answer]} for i, (given, answer) in enumerate(both, 1) if given != answer]
     assert steps

@@ -28,7 +28,6 @@ from cutesim.trace import Op
 from grading import compiled, corpus, diagnoses, folders, lab, limits, permitted, returned, sandbox, submission, trial
 from grading.grade import grade, nothing
 from grading.judgement import Case, Refused
-from quack_tutorial import cli
 from validation.red_team import RIGHT, SOURCES, TOP
 
 FLOOR = corpus.answers(folders()["floor"])["solution"][0]
@@ -443,25 +442,16 @@ worker.main(home)
 
 
 @pytest.mark.skipif(sandbox.problem() is not None, reason=sandbox.problem() or "")
-def test_the_next_student_is_graded_right_and_nothing_survives(tmp_path, monkeypatch, capsys):
+def test_the_next_student_is_graded_right_and_nothing_survives(monkeypatch):
     token = uuid.uuid4().hex
     monkeypatch.setattr(sandbox, "WORKER", ("-c", EVIL.format(token=token)))
-    for student, text in (
-        ("ann", FLOOR),
-        ("bea", "EVIL = 1\n" + FLOOR),
-        ("cal", FLOOR),
-        ("dot", FLOOR.replace("read +", "9 +")),
-    ):
-        (tmp_path / student).mkdir()
-        (tmp_path / student / "floor.py").write_text(text, encoding="utf-8")
     before = Path(sandbox.__file__).with_name("worker.py").read_bytes()
-    assert cli.main(["labs", "autograde", str(tmp_path), "--seconds", "10"]) == 0
-    entries = json.loads((tmp_path / "grades.json").read_text(encoding="utf-8"))
-    assert [(entry["student"], entry["score"]) for entry in entries][:3] == [("ann", 8), ("bea", 0), ("cal", 8)]
-    assert 0 < entries[3]["score"] < 8
+    texts = FLOOR, "EVIL = 1\n" + FLOOR, FLOOR, FLOOR.replace("read +", "9 +")
+    ann, bea, cal, dot = (grade("floor", "floor.py", text, seconds=10).score for text in texts)
+    assert (ann, bea, cal) == (8, 0, 8) and 0 < dot < 8
     assert Path(sandbox.__file__).with_name("worker.py").read_bytes() == before
     alive = [file for file in Path("/proc").glob("[0-9]*/cmdline") if token.encode() in readable(file)]
-    assert alive == [] and capsys.readouterr().err == ""
+    assert alive == []
 
 
 def readable(file):

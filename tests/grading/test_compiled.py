@@ -112,24 +112,6 @@ def test_no_compiler_is_asked_about_less_than_full_marks_or_no_kernel(monkeypatc
     assert grade("floor", "answer.py", corpus.answers(folders()["floor"])["solution"][0]).full
 
 
-def test_a_folder_is_graded_again_where_there_is_a_compiler_now(monkeypatch, tmp_path, capsys):
-    (tmp_path / "ada").mkdir()
-    (tmp_path / "ada" / "butterfly.py").write_text(SIMULATED_ONLY, encoding="utf-8")
-    asked = []
-    refused = compiled.Diagnosis("not compiled", "refused by this test's patch")
-    monkeypatch.setattr(compiled, "compile_answer", lambda *_: asked.append(1) or refused)
-    monkeypatch.setattr(compiled, "problem", lambda: None)
-    command = ["labs", "autograde", str(tmp_path), "--trusted"]
-    for words, verdict, calls in (
-        (["--no-compile"], "full marks", 0),
-        ([], "not compiled", 1),
-        ([], "not compiled", 1),
-    ):
-        assert cli.main(command + words) == 0
-        assert verdict in (tmp_path / "grades.csv").read_text(encoding="utf-8") and len(asked) == calls
-    assert "0 graded already; full marks are not compiled: --no-compile" in capsys.readouterr().out
-
-
 # The process, and what comes back ----------------------------------------------------------------------------------------
 
 

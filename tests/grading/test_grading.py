@@ -276,6 +276,28 @@ def test_files_that_are_not_plain(tmp_path, capsys):
     assert "--seconds is a number above 0" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("file", "of", "copies"),
+    [
+        ("floor.ipynb", "floor", 0),
+        ("floor (1).ipynb", "floor", 1),
+        ("Floor-2.ipynb", "floor", 2),
+        ("Copy of tv-layout.ipynb", "tv-layout", 0),
+        ("tv_layout - Copy (3).ipynb", "tv-layout", 3),
+        ("block reduce.IPYNB.txt", "block-reduce", 0),
+        ("floor.ipynb.json", "floor", 0),
+        ("ada_floor_final.py", "floor", 0),
+    ],
+)
+def test_a_browsers_name_is_the_labs(file, of, copies):
+    assert grade.lab_of(file, b"") == of and grade.original(file)[1] == copies
+
+
+def test_a_notebook_without_a_name_is_told_by_its_checks():
+    assert grade.lab_of("Untitled.ipynb", b'labs.check(\\"floor\\", time_us)') == "floor"
+    assert grade.lab_of("Untitled.ipynb", b"{}") is None and grade.lab_of("hw.py", b"", "roof") == "roof"
+
+
 def test_a_folder_of_many_files_is_not_told_whole(tmp_path, capsys):
     for k in range(9):
         (tmp_path / f"part{k}.py").write_text(f"x = {k}")

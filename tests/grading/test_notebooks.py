@@ -36,7 +36,7 @@ def test_metadata_are_nbgraders_schema_3(master):
         assert meta["schema_version"] == 3 and meta["task"] is False
         assert meta["locked"] is not meta["solution"]
         assert meta["solution"] == ("### BEGIN SOLUTION" in source)
-        assert meta["grade"] == ("### BEGIN HIDDEN TESTS" in source)
+        assert meta["grade"] == ("labs.check(" in source)
     points = [meta["points"] for meta, _ in found if meta["grade"]]
     assert len(points) >= 3 and max(points) <= 3
 
@@ -95,7 +95,7 @@ def test_no_solution_line_is_in_the_student_version(master):
     secret = student.solution_lines(text)
     assert len(secret) >= 8
     assert [line for line in secret if line in lines] == []
-    assert "BEGIN" not in given and "seed=2207" not in given
+    assert "BEGIN" not in given
     # Lines are only taken away, but for the stub that says so.
     stub = {line for line in lines if line not in {one.strip() for one in text.splitlines()}}
     assert stub == {*student.STUB, *student.PROSE_STUB}
@@ -114,8 +114,7 @@ def test_the_student_version_fails_loudly(master):
     [
         ("### BEGIN SOLUTION\nx\n", "line 1: ### BEGIN SOLUTION has no ### END SOLUTION"),
         ("### END SOLUTION\n", "line 1: ### END SOLUTION ends nothing"),
-        ("### BEGIN SOLUTION\n### BEGIN HIDDEN TESTS\n", "line 2: ### BEGIN HIDDEN TESTS inside the part that line 1"),
-        ("### BEGIN SOLUTION\n### END HIDDEN TESTS\n", "line 2: ### END HIDDEN TESTS ends nothing"),
+        ("### BEGIN SOLUTION\n### BEGIN SOLUTION\n", "line 2: ### BEGIN SOLUTION inside the part that line 1"),
     ],
 )
 def test_marks_without_a_partner_are_refused(text, says):
