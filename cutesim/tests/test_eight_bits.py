@@ -104,7 +104,7 @@ def test_rounding_is_torch_s(name):
 def test_each_byte_is_its_number(name, wide):
     wanted = np.array([number(b, name) for b in range(256)])
     out = Array(np.zeros(256, TYPES[wide].storage), TYPES[wide])
-    assert simulate(k.Widened(TYPES[name], TYPES[wide]), BYTES, out).ok
+    assert simulate(k.widened(TYPES[name], TYPES[wide]), BYTES, out).ok
     np.testing.assert_array_equal(out.numpy().astype(np.float64), wanted)
 
 
@@ -196,6 +196,6 @@ def test_the_compiler_takes_the_kernels():
     assert "cvt.rn.satfinite.e5m2x2.f16x2" in text
     text = ptx(k.Rounded(cutlass.Float8E4M3FN), x.double(), one, one)
     assert "cvt.rn.f32.f64" in text and "cvt.rn.satfinite.e4m3x2.f32" in text
-    assert "cvt.rn.f16x2.e5m2x2" in ptx(k.Widened(cutlass.Float8E5M2, cutlass.Float32), one[:256], x[:256])
+    assert "cvt.rn.f16x2.e5m2x2" in ptx(k.widened(cutlass.Float8E5M2, cutlass.Float32), one[:256], x[:256])
     assert f"{{{0xC27C7F7E - 2**32}, {0x3C3C3C3C}}}" in ptx(k.constants, one)
     assert "cvt.rn.relu.bf16x2.f32" in ptx(k.assembled, x, torch.zeros((5, 32), dtype=torch.int32))

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from edited import edited
 
 from cutesim import SimulationError
 from cutesim.simulation import simulate
+from tests.validation.edited import edited
 from validation.mutation import kernels
 from validation.mutation.kernels import AsyncCopy, BulkCopy, ClusterSum
 

@@ -61,50 +61,6 @@ def optional(x: cute.Tensor, out: cute.Tensor, w: Optional[cute.Tensor] = None):
 
 
 @cute.kernel
-def cluster16_kernel(x: cute.Tensor, out: cute.Tensor, iters: cutlass.Int32):
-    tidx, _, _ = cute.arch.thread_idx()
-    rank = cute.arch.block_idx_in_cluster()
-    smem = cutlass.memory.SmemAllocator()
-    mbar = smem.allocate_array(cutlass.Int64, 2)
-    buf = smem.allocate_tensor(cutlass.Float32, cute.make_layout((16, 2)), 16)
-    pairs = smem.allocate_tensor(cutlass.Int64, cute.make_layout((16, 2)), 16)
-    if tidx == 0:
-        for k in cutlass.range_constexpr(2):
-            cute.arch.mbarrier_init(mbar + k, 1)
-    cute.arch.mbarrier_init_fence()
-    cute.arch.cluster_arrive_relaxed()
-    cute.arch.cluster_wait()
-    phase = cutlass.Int32(0)
-    stage = cutlass.Int32(0)
-    total = cutlass.Float32(0.0)
-    for it in range(iters):
-        if tidx == 0:
-            cute.arch.mbarrier_arrive_and_expect_tx(mbar + stage, 16 * 12)
-        if tidx < 16:
-            word = (x[tidx] + rank).bitcast(cutlass.Int32)
-            cute.arch.store_async_dsmem(buf.iterator + (stage * 16 + rank), word, mbar + stage, tidx)
-            pair = (cutlass.Float32(1.0).bitcast(cutlass.Int32), cutlass.Float32(2.0).bitcast(cutlass.Int32))
-            cute.arch.store_async_dsmem(pairs.iterator + (stage * 16 + rank), pair, mbar + stage, tidx)
-        cute.arch.mbarrier_wait(mbar + stage, phase)
-        for k in range(16):
-            total += buf[k, stage]
-            if pairs[k, stage] != 0x400000003F800000:  # the bits of 1.0 and 2.0
-                total = -cutlass.Float32.inf
-        cute.arch.cluster_arrive()
-        cute.arch.cluster_wait()
-        stage += 1
-        if stage == 2:
-            stage = cutlass.Int32(0)
-            phase = phase ^ 1
-    out[rank * 32 + tidx] = total
-
-
-@cute.jit
-def cluster16(x: cute.Tensor, out: cute.Tensor, iters: cutlass.Int32):
-    cluster16_kernel(x, out, iters).launch(grid=[16, 1, 1], block=[32, 1, 1], cluster=[16, 1, 1])
-
-
-@cute.kernel
 def grid_stride_kernel(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     block, _, _ = cute.arch.block_idx()
@@ -758,5 +714,40 @@ counter_bound_before:
     for k in cutlass.range_constexpr(6):
         total += 1.0
     out[cute.arch.thread_idx()[0]] = total + x[i] + k
+cluster16(x, out, iters: cutlass.Int32) @launched(32, blocks=16, cluster=16, passing=True):
+    rank = cute.arch.block_idx_in_cluster()
+    smem = cutlass.memory.SmemAllocator()
+    mbar = smem.allocate_array(cutlass.Int64, 2)
+    buf = smem.allocate_tensor(cutlass.Float32, cute.make_layout((16, 2)), 16)
+    pairs = smem.allocate_tensor(cutlass.Int64, cute.make_layout((16, 2)), 16)
+    if tidx == 0:
+        for k in cutlass.range_constexpr(2):
+            cute.arch.mbarrier_init(mbar + k, 1)
+    cute.arch.mbarrier_init_fence()
+    cute.arch.cluster_arrive_relaxed()
+    cute.arch.cluster_wait()
+    phase = cutlass.Int32(0)
+    stage = cutlass.Int32(0)
+    total = cutlass.Float32(0.0)
+    for it in range(iters):
+        if tidx == 0:
+            cute.arch.mbarrier_arrive_and_expect_tx(mbar + stage, 16 * 12)
+        if tidx < 16:
+            word = (x[tidx] + rank).bitcast(cutlass.Int32)
+            cute.arch.store_async_dsmem(buf.iterator + (stage * 16 + rank), word, mbar + stage, tidx)
+            pair = (cutlass.Float32(1.0).bitcast(cutlass.Int32), cutlass.Float32(2.0).bitcast(cutlass.Int32))
+            cute.arch.store_async_dsmem(pairs.iterator + (stage * 16 + rank), pair, mbar + stage, tidx)
+        cute.arch.mbarrier_wait(mbar + stage, phase)
+        for k in range(16):
+            total += buf[k, stage]
+            if pairs[k, stage] != 0x400000003F800000:  # the bits of 1.0 and 2.0
+                total = -cutlass.Float32.inf
+        cute.arch.cluster_arrive()
+        cute.arch.cluster_wait()
+        stage += 1
+        if stage == 2:
+            stage = cutlass.Int32(0)
+            phase = phase ^ 1
+    out[rank * 32 + tidx] = total
 """,
 )

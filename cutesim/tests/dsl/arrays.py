@@ -9,36 +9,8 @@ from cutlass.cute.nvgpu import cpasync
 from cutlass.experimental import primitives
 from cutlass.experimental.cuda import tensor_map
 
-
-@cute.kernel
-def _arrays(x: cute.Tensor, out: cute.Tensor):
-    t, _, _ = cute.arch.thread_idx()
-    mine = cutlass.Array(Float32, 4, space=cutlass.AddressSpace.rmem)
-    for i in cutlass.range_constexpr(4):
-        mine[i] = x[4 * t + i]
-    if t % 2 == 1:
-        mine[t % 4] = 7
-    shared = cutlass.Array(Float32, (4, 32), space=cutlass.AddressSpace.smem, alignment=16)
-    shared[1, t] = mine[1] + mine[(t + 1) % 4]
-    (shared.data_ptr() + 64 + t).store(mine[3])
-    whole = cutlass.Array(Int32, 2)
-    whole[0] = mine[0] * 10.0
-    source = cutlass.inttoptr(x.iterator.toint() + Int64(t) * 16, mem_space=1, dtype=Float32)
-    four = source.load(count=4, alignment=16)
-    mine.store(four, 0, 4)
-    two = mine.load(2, 2)
-    cute.arch.barrier()
-    out[0, t] = shared[1, 31 - t]
-    out[1, t] = (shared.data_ptr() + 64 + 31 - t).load()
-    out[2, t] = Float32(whole[0])
-    out[3, t] = two[0] * 2.0 + two[1] + Float32(cutlass.const_expr(len(shared.shape) + shared.strides[0]))
-    target = cutlass.inttoptr(out.iterator.toint() + Int64(t) * 16 + 1024, mem_space=1, dtype=Float32)
-    target.store(mine.data_ptr().load(count=4, alignment=4), alignment=16)
-
-
-@cute.jit
-def arrays(x: cute.Tensor, out: cute.Tensor):
-    _arrays(x, out).launch(grid=1, block=32)
+from .hosts import Constexpr, launched, one_warp
+from .written import write
 
 
 @cute.jit
@@ -50,218 +22,6 @@ def _changed(given: cutlass.Array) -> cutlass.Array:
         made[1] = 5.0
         given[0] = 3.0
     return made
-
-
-@cute.kernel
-def _rebound(x: cute.Tensor, out: cute.Tensor):
-    t, _, _ = cute.arch.thread_idx()
-    a = cutlass.Array(Float32, 2)
-    a[0] = x[t]
-    a[1] = x[t]
-    b = _changed(a)
-    for _ in range(3):
-        b[0] += 1.0
-        a[1] = a[1] + b[0]
-    if t > 3:
-        b = a
-    v = b.load(0, 2)
-    if t > 7:
-        v = v + v
-    out[t] = v[0] * 100.0 + v[1]
-
-
-@cute.jit
-def rebound(x: cute.Tensor, out: cute.Tensor):
-    """Arrays that a helper changes and makes; an array and a vector that a dynamic `if` rebinds."""
-    _rebound(x, out).launch(grid=1, block=32)
-
-
-@cute.kernel
-def _vectors(x: cute.Tensor, out: cute.Tensor):
-    t, _, _ = cute.arch.thread_idx()
-    v = cutlass.Vector.from_elements((x[t], 2.0, x[t + 1], x[t + 2]), Float32)
-    w = v + v * 2.0 - cutlass.vector.full((4,), 1.0, dtype=Float32)
-    out[0, t] = w[0]
-    out[1, t] = (-w)[t % 4]
-    halves = w.to(BFloat16).bitcast(Int32)
-    bits = (halves & 0xFFFF) | (halves << 16)
-    out[2, t] = Float32(bits[1])
-    again = bits.bitcast(BFloat16).to(Float32)
-    out[3, t] = again[0] + Float32(cutlass.const_expr(w.numel() + halves.shape[0]))
-    sixteen = cutlass.vector.full((2,), 1.5, dtype=Float16) * 3.0
-    out[4, t] = Float32(sixteen[1]) / w[1]
-
-
-@cute.jit
-def vectors(x: cute.Tensor, out: cute.Tensor):
-    _vectors(x, out).launch(grid=1, block=32)
-
-
-@cute.kernel
-def _neighbours(x: cute.Tensor, out: cute.Tensor, arrives: cutlass.Constexpr):
-    t, _, _ = cute.arch.thread_idx()
-    b, _, _ = cute.arch.block_idx()
-    shared = cutlass.Array(Float32, 32, space=cutlass.AddressSpace.smem, alignment=16)
-    shared[t] = x[b, t]
-    if cutlass.const_expr(arrives):
-        primitives.barrier_cluster_arrive()
-    else:
-        primitives.barrier_cluster_arrive_relaxed()
-    primitives.barrier_cluster_wait()
-    peer = primitives.mapa(shared.data_ptr(), cute.arch.block_idx_in_cluster() ^ 1)
-    out[b, t] = (peer + 31 - t).load()
-    nvvm.cluster_arrive(aligned=True)
-    nvvm.cluster_wait(aligned=True)
-
-
-@cute.jit
-def neighbours(x: cute.Tensor, out: cute.Tensor, arrives: cutlass.Constexpr = True):
-    """Each block writes the other's row, backwards; an arrival that is relaxed orders nothing."""
-    _neighbours(x, out, arrives).launch(grid=2, block=32, cluster=(2, 1, 1))
-
-
-@cute.kernel
-def _polled(x: cute.Tensor, out: cute.Tensor, waits: cutlass.Constexpr):
-    t, _, _ = cute.arch.thread_idx()
-    bar = cutlass.Array(Int64, 1, space=cutlass.AddressSpace.smem, alignment=8)
-    shared = cutlass.Array(Float32, 32, space=cutlass.AddressSpace.smem, alignment=16)
-    if t == 0:
-        primitives.mbarrier_init(bar, 32)
-    cute.arch.barrier()
-    if t < 32:
-        shared[t] = x[t]
-        primitives.mbarrier_arrive(bar.data_ptr())
-    else:
-        if cutlass.const_expr(waits == "try"):
-            while not primitives.mbarrier_wait_parity(
-                bar.data_ptr(),
-                0,
-                primitives.MBarrierWait.TRY,
-                scope=primitives.MBarrierScope.CTA,
-                order=primitives.MemOrder.ACQUIRE,
-            ):
-                pass
-        if cutlass.const_expr(waits == "test"):
-            while not primitives.mbarrier_wait_parity(bar, Int32(0), primitives.MBarrierWait.TEST):
-                pass
-        if cutlass.const_expr(waits == "limit"):
-            while not primitives.mbarrier_try_wait_parity(bar, 0):
-                pass
-        out[t - 32] = shared[63 - t]
-
-
-@cute.jit
-def polled(x: cute.Tensor, out: cute.Tensor, waits: cutlass.Constexpr = "try"):
-    """One warp writes what the other reads once the mbarrier says so."""
-    _polled(x, out, waits).launch(grid=1, block=64)
-
-
-@cute.kernel
-def _turns(x: cute.Tensor, out: cute.Tensor, waits: cutlass.Constexpr, rounds: cutlass.Constexpr):
-    t, _, _ = cute.arch.thread_idx()
-    smem = cutlass.memory.SmemAllocator()
-    storage = smem.allocate_array(Int64, 4)
-    total = smem.allocate_tensor(Float32, cute.make_layout(32), 16)
-    warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
-    order = pipeline.PipelineOrder.create(
-        barrier_storage=storage,
-        depth=rounds,
-        length=2,
-        group_id=warp,
-        producer_group=pipeline.CooperativeGroup(pipeline.Agent.Thread, 32),
-    )
-    lane = t % 32
-    for i in cutlass.range_constexpr(3):
-        if cutlass.const_expr(waits):
-            order.wait()
-        before = Float32(0.0)
-        if i + warp > 0:
-            before = total[lane]
-        total[lane] = before * 2.0 + x[warp, lane]
-        order.arrive()
-    if warp == 1:
-        out[lane] = total[lane]
-
-
-@cute.jit
-def turns(x: cute.Tensor, out: cute.Tensor, waits: cutlass.Constexpr = True, rounds: cutlass.Constexpr = 1):
-    """Two warps change the same numbers by turns, three times each; of two rounds the first warp may be ahead."""
-    _turns(x, out, waits, rounds).launch(grid=1, block=64)
-
-
-@cute.kernel
-def _turns_in_a_loop(out: cute.Tensor):
-    storage = cutlass.memory.SmemAllocator().allocate_array(Int64, 2)
-    warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
-    who = pipeline.CooperativeGroup(pipeline.Agent.Thread, 32)
-    order = pipeline.PipelineOrder.create(barrier_storage=storage, depth=1, length=2, group_id=warp, producer_group=who)
-    for _ in cutlass.range(3):
-        order.wait()
-        order.arrive()
-
-
-@cute.jit
-def turns_in_a_loop(out: cute.Tensor):
-    _turns_in_a_loop(out).launch(grid=1, block=64)
-
-
-@cute.kernel
-def _words(x: cute.Tensor, out: cute.Tensor, count: cute.Tensor):
-    t, _, _ = cute.arch.thread_idx()
-    four = primitives.load_ext(x.iterator + 4 * (t % 8), dtype=Int32, count=4)
-    out[0, t] = four.bitcast(Float32)[1]
-    primitives.store_ext(x[t] + 1.0, out.iterator + 32 + t)
-    flag = primitives.load_ext(count.iterator + 1, order=primitives.MemOrder.ACQUIRE, scope=primitives.MemScope.GPU)
-    out[2, t] = Float32(flag)
-    pair = primitives.cvt_packfloat_f32(
-        x[t], x[t + 1], 0, primitives.CVTPackFloat.BF16X2, rnd=primitives.FPRoundingMode.RN
-    )
-    both = cutlass.Vector.from_elements((pair,), Int32).bitcast(BFloat16).to(Float32)
-    out[3, t] = both[0] * 1000.0 + both[1]
-    eight = primitives.cvt_packfloat_f32(
-        x[t],
-        500.0,
-        0,
-        primitives.CVTPackFloat.E4M3X2,
-        rnd=primitives.FPRoundingMode.RN,
-        sat=primitives.SaturationModeKind.SATFINITE,
-    )
-    out[4, t] = Float32(eight & 255)
-    out[5, t] = cute.arch.shuffle_sync_op(x[t], 3, 0xFFFFFFFF, 7199)
-    out[6, t] = cute.arch.shuffle_sync_op(x[t], 3, kind=nvvm.ShflKind.bfly)
-    distributed.atomicAdd(count.iterator, Int32(2))
-    nvvm.memory_barrier(nvvm.MemScopeKind.GPU)
-    flags = arith.FastMathFlags
-    out[7, t] = Float32(math.exp2(x[t].ir_value(), fastmath=flags.none))
-    out[8, t] = Float32(math.exp2(x[t].ir_value(), fastmath=flags.fast))
-    out[9, t] = Float32(0.0)
-    if Boolean(nvvm.elect_sync()):
-        out[9, t] = Float32(1.0)
-
-
-@cute.jit
-def words(x: cute.Tensor, out: cute.Tensor, count: cute.Tensor):
-    _words(x, out, count).launch(grid=1, block=32)
-
-
-@cute.kernel
-def _matrices(x: cute.Tensor, out: cute.Tensor):
-    t, _, _ = cute.arch.thread_idx()
-    shared = cutlass.Array(Int32, 128, space=cutlass.AddressSpace.smem, alignment=16)
-    for i in cutlass.range_constexpr(4):
-        shared[4 * t + i] = x[4 * t + i]
-    cute.arch.barrier()
-    rows = shared.data_ptr() + 4 * t
-    four = primitives.ldmatrix(rows, 4, primitives.MMALayout.ROW, shape=primitives.LoadShape.M8N8)
-    for i in cutlass.range_constexpr(4):
-        out[i, t] = four[i]
-    out[4, t] = primitives.ldmatrix(shared.data_ptr() + 4 * (t % 8), 1, primitives.MMALayout.COL)
-
-
-@cute.jit
-def matrices(x: cute.Tensor, out: cute.Tensor):
-    """Four 8 x 8 matrices of 16 bits, and the first one transposed."""
-    _matrices(x, out).launch(grid=1, block=32, preferred_smem_carveout=50)
 
 
 @cute.kernel
@@ -356,3 +116,181 @@ class Boxed:
             oob_fill=tensor_map.TensorMapFloatOOBFill.none,
         )
         _boxed(made, out, self.swizzled, self.waits).launch(grid=1, block=32)
+
+
+write(
+    globals(),
+    '''
+arrays:
+    t, _, _ = cute.arch.thread_idx()
+    mine = cutlass.Array(Float32, 4, space=cutlass.AddressSpace.rmem)
+    for i in cutlass.range_constexpr(4):
+        mine[i] = x[4 * t + i]
+    if t % 2 == 1:
+        mine[t % 4] = 7
+    shared = cutlass.Array(Float32, (4, 32), space=cutlass.AddressSpace.smem, alignment=16)
+    shared[1, t] = mine[1] + mine[(t + 1) % 4]
+    (shared.data_ptr() + 64 + t).store(mine[3])
+    whole = cutlass.Array(Int32, 2)
+    whole[0] = mine[0] * 10.0
+    source = cutlass.inttoptr(x.iterator.toint() + Int64(t) * 16, mem_space=1, dtype=Float32)
+    four = source.load(count=4, alignment=16)
+    mine.store(four, 0, 4)
+    two = mine.load(2, 2)
+    cute.arch.barrier()
+    out[0, t] = shared[1, 31 - t]
+    out[1, t] = (shared.data_ptr() + 64 + 31 - t).load()
+    out[2, t] = Float32(whole[0])
+    out[3, t] = two[0] * 2.0 + two[1] + Float32(cutlass.const_expr(len(shared.shape) + shared.strides[0]))
+    target = cutlass.inttoptr(out.iterator.toint() + Int64(t) * 16 + 1024, mem_space=1, dtype=Float32)
+    target.store(mine.data_ptr().load(count=4, alignment=4), alignment=16)
+rebound:
+    """Arrays that a helper changes and makes; an array and a vector that a dynamic `if` rebinds."""
+    t, _, _ = cute.arch.thread_idx()
+    a = cutlass.Array(Float32, 2)
+    a[0] = x[t]
+    a[1] = x[t]
+    b = _changed(a)
+    for _ in range(3):
+        b[0] += 1.0
+        a[1] = a[1] + b[0]
+    if t > 3:
+        b = a
+    v = b.load(0, 2)
+    if t > 7:
+        v = v + v
+    out[t] = v[0] * 100.0 + v[1]
+vectors:
+    t, _, _ = cute.arch.thread_idx()
+    v = cutlass.Vector.from_elements((x[t], 2.0, x[t + 1], x[t + 2]), Float32)
+    w = v + v * 2.0 - cutlass.vector.full((4,), 1.0, dtype=Float32)
+    out[0, t] = w[0]
+    out[1, t] = (-w)[t % 4]
+    halves = w.to(BFloat16).bitcast(Int32)
+    bits = (halves & 0xFFFF) | (halves << 16)
+    out[2, t] = Float32(bits[1])
+    again = bits.bitcast(BFloat16).to(Float32)
+    out[3, t] = again[0] + Float32(cutlass.const_expr(w.numel() + halves.shape[0]))
+    sixteen = cutlass.vector.full((2,), 1.5, dtype=Float16) * 3.0
+    out[4, t] = Float32(sixteen[1]) / w[1]
+neighbours(x, out, arrives: cutlass.Constexpr = True) @launched(32, blocks=2, cluster=2, passing=True):
+    """Each block writes the other's row, backwards; an arrival that is relaxed orders nothing."""
+    t, _, _ = cute.arch.thread_idx()
+    b, _, _ = cute.arch.block_idx()
+    shared = cutlass.Array(Float32, 32, space=cutlass.AddressSpace.smem, alignment=16)
+    shared[t] = x[b, t]
+    if cutlass.const_expr(arrives):
+        primitives.barrier_cluster_arrive()
+    else:
+        primitives.barrier_cluster_arrive_relaxed()
+    primitives.barrier_cluster_wait()
+    peer = primitives.mapa(shared.data_ptr(), cute.arch.block_idx_in_cluster() ^ 1)
+    out[b, t] = (peer + 31 - t).load()
+    nvvm.cluster_arrive(aligned=True)
+    nvvm.cluster_wait(aligned=True)
+polled(x, out, waits: cutlass.Constexpr = 'try') @launched(64, passing=True):
+    """One warp writes what the other reads once the mbarrier says so."""
+    t, _, _ = cute.arch.thread_idx()
+    bar = cutlass.Array(Int64, 1, space=cutlass.AddressSpace.smem, alignment=8)
+    shared = cutlass.Array(Float32, 32, space=cutlass.AddressSpace.smem, alignment=16)
+    if t == 0:
+        primitives.mbarrier_init(bar, 32)
+    cute.arch.barrier()
+    if t < 32:
+        shared[t] = x[t]
+        primitives.mbarrier_arrive(bar.data_ptr())
+    else:
+        if cutlass.const_expr(waits == "try"):
+            while not primitives.mbarrier_wait_parity(
+                bar.data_ptr(),
+                0,
+                primitives.MBarrierWait.TRY,
+                scope=primitives.MBarrierScope.CTA,
+                order=primitives.MemOrder.ACQUIRE,
+            ):
+                pass
+        if cutlass.const_expr(waits == "test"):
+            while not primitives.mbarrier_wait_parity(bar, Int32(0), primitives.MBarrierWait.TEST):
+                pass
+        if cutlass.const_expr(waits == "limit"):
+            while not primitives.mbarrier_try_wait_parity(bar, 0):
+                pass
+        out[t - 32] = shared[63 - t]
+turns(x, out, waits: cutlass.Constexpr = True, rounds: cutlass.Constexpr = 1) @launched(64, passing=True):
+    """Two warps change the same numbers by turns, three times each; of two rounds the first warp may be ahead."""
+    t, _, _ = cute.arch.thread_idx()
+    smem = cutlass.memory.SmemAllocator()
+    storage = smem.allocate_array(Int64, 4)
+    total = smem.allocate_tensor(Float32, cute.make_layout(32), 16)
+    warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
+    order = pipeline.PipelineOrder.create(
+        barrier_storage=storage,
+        depth=rounds,
+        length=2,
+        group_id=warp,
+        producer_group=pipeline.CooperativeGroup(pipeline.Agent.Thread, 32),
+    )
+    lane = t % 32
+    for i in cutlass.range_constexpr(3):
+        if cutlass.const_expr(waits):
+            order.wait()
+        before = Float32(0.0)
+        if i + warp > 0:
+            before = total[lane]
+        total[lane] = before * 2.0 + x[warp, lane]
+        order.arrive()
+    if warp == 1:
+        out[lane] = total[lane]
+turns_in_a_loop(out) @launched(64):
+    storage = cutlass.memory.SmemAllocator().allocate_array(Int64, 2)
+    warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
+    who = pipeline.CooperativeGroup(pipeline.Agent.Thread, 32)
+    order = pipeline.PipelineOrder.create(barrier_storage=storage, depth=1, length=2, group_id=warp, producer_group=who)
+    for _ in cutlass.range(3):
+        order.wait()
+        order.arrive()
+words(x, out, count):
+    t, _, _ = cute.arch.thread_idx()
+    four = primitives.load_ext(x.iterator + 4 * (t % 8), dtype=Int32, count=4)
+    out[0, t] = four.bitcast(Float32)[1]
+    primitives.store_ext(x[t] + 1.0, out.iterator + 32 + t)
+    flag = primitives.load_ext(count.iterator + 1, order=primitives.MemOrder.ACQUIRE, scope=primitives.MemScope.GPU)
+    out[2, t] = Float32(flag)
+    pair = primitives.cvt_packfloat_f32(
+        x[t], x[t + 1], 0, primitives.CVTPackFloat.BF16X2, rnd=primitives.FPRoundingMode.RN
+    )
+    both = cutlass.Vector.from_elements((pair,), Int32).bitcast(BFloat16).to(Float32)
+    out[3, t] = both[0] * 1000.0 + both[1]
+    eight = primitives.cvt_packfloat_f32(
+        x[t],
+        500.0,
+        0,
+        primitives.CVTPackFloat.E4M3X2,
+        rnd=primitives.FPRoundingMode.RN,
+        sat=primitives.SaturationModeKind.SATFINITE,
+    )
+    out[4, t] = Float32(eight & 255)
+    out[5, t] = cute.arch.shuffle_sync_op(x[t], 3, 0xFFFFFFFF, 7199)
+    out[6, t] = cute.arch.shuffle_sync_op(x[t], 3, kind=nvvm.ShflKind.bfly)
+    distributed.atomicAdd(count.iterator, Int32(2))
+    nvvm.memory_barrier(nvvm.MemScopeKind.GPU)
+    flags = arith.FastMathFlags
+    out[7, t] = Float32(math.exp2(x[t].ir_value(), fastmath=flags.none))
+    out[8, t] = Float32(math.exp2(x[t].ir_value(), fastmath=flags.fast))
+    out[9, t] = Float32(0.0)
+    if Boolean(nvvm.elect_sync()):
+        out[9, t] = Float32(1.0)
+matrices @launched(32, preferred_smem_carveout=50):
+    """Four 8 x 8 matrices of 16 bits, and the first one transposed."""
+    t, _, _ = cute.arch.thread_idx()
+    shared = cutlass.Array(Int32, 128, space=cutlass.AddressSpace.smem, alignment=16)
+    for i in cutlass.range_constexpr(4):
+        shared[4 * t + i] = x[4 * t + i]
+    cute.arch.barrier()
+    rows = shared.data_ptr() + 4 * t
+    four = primitives.ldmatrix(rows, 4, primitives.MMALayout.ROW, shape=primitives.LoadShape.M8N8)
+    for i in cutlass.range_constexpr(4):
+        out[i, t] = four[i]
+    out[4, t] = primitives.ldmatrix(shared.data_ptr() + 4 * (t % 8), 1, primitives.MMALayout.COL)
+''',
+)

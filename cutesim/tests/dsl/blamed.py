@@ -6,20 +6,8 @@ from cutlass import Float32, Int32
 from cutlass.cute import size
 from cutlass.cute.arch import thread_idx
 
-from .hosts import one_warp
+from .hosts import Constexpr, launched, one_warp
 from .written import write
-
-
-@cute.kernel
-def count_kernel(x: cute.Tensor, n: Int32):
-    t, _, _ = thread_idx()
-    if t < n:
-        x[t] = Float32(size(x))
-
-
-@cute.jit
-def with_a_number(x: cute.Tensor, n: Int32):
-    count_kernel(x, n).launch(grid=[1, 1, 1], block=[32, 1, 1])
 
 
 @cute.jit
@@ -194,5 +182,9 @@ far(x):
     t, _, _ = cute.arch.thread_idx()
     i = (t + 1) * 1000000 * 3000
     x[i] = 1.0
+with_a_number(x, n: Int32) @launched(32, passing=True):
+    t, _, _ = thread_idx()
+    if t < n:
+        x[t] = Float32(size(x))
 """,
 )

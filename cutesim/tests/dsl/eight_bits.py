@@ -5,6 +5,9 @@ import cutlass.cute as cute
 from cutlass import Float8E4M3FN, Float8E5M2, Float16, Uint8, Uint32
 from cutlass._mlir.dialects import llvm
 
+from .hosts import Constexpr, launched, one_warp
+from .written import write
+
 
 class Rounded:
     """Each of 32 x n numbers of x as bytes of a type, one by one and four at a time."""
@@ -27,87 +30,8 @@ class Rounded:
         cute.recast_tensor(cute.local_tile(four, (4,), (b * 256 + t,)), self.dtype).store(tile.load().to(self.dtype))
 
 
-class Widened:
-    """Each byte of x, as a type of 8 bits, as a wider one."""
-
-    def __init__(self, dtype, wide):
-        self.dtype, self.wide = dtype, wide
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        self.kernel(x, out).launch(grid=1, block=64)
-
-    @cute.kernel
-    def kernel(self, x: cute.Tensor, out: cute.Tensor):
-        t, _, _ = cute.arch.thread_idx()
-        cute.local_tile(out, (2,), (t,)).store(
-            cute.recast_tensor(cute.local_tile(x, (2,), (t,)), self.dtype).load().to(self.wide)
-        )
-        for i in cutlass.range_constexpr(2):
-            out[128 + 2 * t + i] = x[128 + 2 * t + i].bitcast(self.dtype).to(self.wide)
-
-
-@cute.kernel
-def _moved(x: cute.Tensor, out: cute.Tensor):
-    t, _, _ = cute.arch.thread_idx()
-    shared = cutlass.memory.SmemAllocator().allocate_tensor(x.element_type, cute.make_layout(256), 16)
-    atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), x.element_type, num_bits_per_copy=64)
-    tiled = cute.make_tiled_copy_tv(atom, cute.make_layout(32), cute.make_layout(8))
-    part = tiled.get_slice(t)
-    cute.copy(atom, part.partition_S(x), part.partition_D(shared))
-    cute.arch.barrier()
-    registers = cute.make_rmem_tensor((8,), x.element_type)
-    cute.autovec_copy(cute.local_tile(shared, (8,), (31 - t,)), registers)
-    cute.autovec_copy(registers, cute.local_tile(out, (8,), (31 - t,)))
-
-
-@cute.jit
-def moved(x: cute.Tensor, out: cute.Tensor):
-    """256 floats of 8 bits through shared memory and registers."""
-    _moved(x, out).launch(grid=1, block=32)
-
-
-@cute.kernel
-def _constants(out: cute.Tensor):
-    out[0] = Float8E4M3FN(464.0).bitcast(Uint8)
-    out[1] = Float8E4M3FN(465.0).bitcast(Uint8)
-    out[2] = Float8E5M2(1e6).bitcast(Uint8)
-    out[3] = Float8E5M2(-3).bitcast(Uint8)
-    four = cute.recast_tensor(cute.local_tile(out, (4,), (1,)), Float8E4M3FN)
-    four.fill(1.5)
-    out[8] = Uint8(cutlass.const_expr(Float8E4M3FN.width + Float8E5M2.width))
-    if Float8E5M2(2.0) * 3.0 > Float16(5.0):
-        out[9] = Uint8(1)
-
-
-@cute.jit
-def constants(out: cute.Tensor):
-    _constants(out).launch(grid=1, block=1)
-
-
 def _pairs(text, constraints, *operands):
     return Uint32(llvm.inline_asm(Uint32.mlir_type, [o.ir_value() for o in operands], text, constraints))
-
-
-@cute.kernel
-def _assembled(x: cute.Tensor, out: cute.Tensor):
-    t, _, _ = cute.arch.thread_idx()
-    a, b = x[2 * t], x[2 * t + 1]
-    four = "{ .reg .b16 p, q; cvt.rn.satfinite.e4m3x2.f32 p, $2, $1; cvt.rn.satfinite.e5m2x2.f32 q, $2, $1; mov.b32 $0, {p, q}; }"
-    bits = _pairs(four, "=r,f,f", a, b)
-    out[0, t] = bits
-    back = "{ .reg .b16 p, q; mov.b32 {p, q}, $1; cvt.rn.f16x2.e4m3x2 $0, p; }"
-    halves = _pairs(back, "=r,r", bits)
-    out[1, t] = halves
-    out[2, t] = _pairs("{ .reg .b16 p; cvt.rn.satfinite.e5m2x2.f16x2 p, $1; cvt.u32.u16 $0, p; }", "=r,r", halves)
-    out[3, t] = _pairs("cvt.rn.relu.bf16x2.f32 $0, $2, $1;", "=r,f,f", a, b)
-    out[4, t] = _pairs("{ .reg .b16 p; mov.b32 {_, p}, $1; cvt.u32.u16 $0, p; }", "=r,r", halves)
-
-
-@cute.jit
-def assembled(x: cute.Tensor, out: cute.Tensor):
-    """Pairs of 64 numbers, as inline assembly has them."""
-    _assembled(x, out).launch(grid=1, block=32)
 
 
 # What the compiler fails at: statements on `a`, a byte, `v` and `four`, four of a type, and `out`, bytes too.
@@ -151,3 +75,51 @@ def kernel(x: cute.Tensor, out: cute.Tensor):
 def host(x: cute.Tensor, out: cute.Tensor):
     kernel(x, out).launch(grid=1, block=32)
 """
+
+
+write(
+    globals(),
+    '''
+widened(x, out, *, dtype, wide) @launched(64):
+    """Each byte of x, as a type of 8 bits, as a wider one."""
+    t, _, _ = cute.arch.thread_idx()
+    cute.local_tile(out, (2,), (t,)).store(cute.recast_tensor(cute.local_tile(x, (2,), (t,)), dtype).load().to(wide))
+    for i in cutlass.range_constexpr(2):
+        out[128 + 2 * t + i] = x[128 + 2 * t + i].bitcast(dtype).to(wide)
+moved:
+    """256 floats of 8 bits through shared memory and registers."""
+    t, _, _ = cute.arch.thread_idx()
+    shared = cutlass.memory.SmemAllocator().allocate_tensor(x.element_type, cute.make_layout(256), 16)
+    atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), x.element_type, num_bits_per_copy=64)
+    tiled = cute.make_tiled_copy_tv(atom, cute.make_layout(32), cute.make_layout(8))
+    part = tiled.get_slice(t)
+    cute.copy(atom, part.partition_S(x), part.partition_D(shared))
+    cute.arch.barrier()
+    registers = cute.make_rmem_tensor((8,), x.element_type)
+    cute.autovec_copy(cute.local_tile(shared, (8,), (31 - t,)), registers)
+    cute.autovec_copy(registers, cute.local_tile(out, (8,), (31 - t,)))
+constants(out) @launched(1):
+    out[0] = Float8E4M3FN(464.0).bitcast(Uint8)
+    out[1] = Float8E4M3FN(465.0).bitcast(Uint8)
+    out[2] = Float8E5M2(1e6).bitcast(Uint8)
+    out[3] = Float8E5M2(-3).bitcast(Uint8)
+    four = cute.recast_tensor(cute.local_tile(out, (4,), (1,)), Float8E4M3FN)
+    four.fill(1.5)
+    out[8] = Uint8(cutlass.const_expr(Float8E4M3FN.width + Float8E5M2.width))
+    if Float8E5M2(2.0) * 3.0 > Float16(5.0):
+        out[9] = Uint8(1)
+assembled:
+    """Pairs of 64 numbers, as inline assembly has them."""
+    t, _, _ = cute.arch.thread_idx()
+    a, b = x[2 * t], x[2 * t + 1]
+    four = "{ .reg .b16 p, q; cvt.rn.satfinite.e4m3x2.f32 p, $2, $1; cvt.rn.satfinite.e5m2x2.f32 q, $2, $1; mov.b32 $0, {p, q}; }"
+    bits = _pairs(four, "=r,f,f", a, b)
+    out[0, t] = bits
+    back = "{ .reg .b16 p, q; mov.b32 {p, q}, $1; cvt.rn.f16x2.e4m3x2 $0, p; }"
+    halves = _pairs(back, "=r,r", bits)
+    out[1, t] = halves
+    out[2, t] = _pairs("{ .reg .b16 p; cvt.rn.satfinite.e5m2x2.f16x2 p, $1; cvt.u32.u16 $0, p; }", "=r,r", halves)
+    out[3, t] = _pairs("cvt.rn.relu.bf16x2.f32 $0, $2, $1;", "=r,f,f", a, b)
+    out[4, t] = _pairs("{ .reg .b16 p; mov.b32 {_, p}, $1; cvt.u32.u16 $0, p; }", "=r,r", halves)
+''',
+)

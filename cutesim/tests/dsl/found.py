@@ -30,21 +30,6 @@ class SameName:
 
 
 @cute.kernel
-def warp_number_of_lane_0_kernel(x: cute.Tensor, out: cute.Tensor, uniform: Constexpr):
-    tidx, _, _ = cute.arch.thread_idx()
-    if tidx % 32 == 0:
-        if cutlass.const_expr(uniform):
-            out[tidx] = x[tidx] + cute.arch.make_warp_uniform(tidx)  # here
-        else:
-            out[tidx] = x[tidx] + cute.arch.warp_idx()  # here
-
-
-@cute.jit
-def warp_number_of_lane_0(x: cute.Tensor, out: cute.Tensor, uniform: Constexpr):
-    warp_number_of_lane_0_kernel(x, out, uniform).launch(grid=[2, 1, 1], block=[64, 1, 1])
-
-
-@cute.kernel
 def takes_shared_memory_kernel(x: cute.Tensor, out: cute.Tensor, words: Constexpr):
     tidx, _, _ = cute.arch.thread_idx()
     smem = cutlass.memory.SmemAllocator()
@@ -172,21 +157,6 @@ class Chain:
         factor = w[i] if cutlass.const_expr(self.early == "w") else y[i]
         cute.arch.griddepcontrol_wait()
         out[i] = factor * y[i]
-
-
-@cute.kernel
-def greedy_kernel(out: cute.Tensor, least: Constexpr):
-    tidx, _, _ = cute.arch.thread_idx()
-    if tidx < 128:
-        cute.arch.setmaxregister_decrease(least)
-    else:
-        cute.arch.setmaxregister_increase(cutlass.Int32(240))
-    out[tidx] = 1.0
-
-
-@cute.jit
-def greedy(out: cute.Tensor, least: Constexpr):
-    greedy_kernel(out, least).launch(grid=[1, 1, 1], block=[384, 1, 1])
 
 
 write(
@@ -433,5 +403,17 @@ allocated_late @launched(32, blocks=2, cluster=2):
         out[rank] = slot[0].to(cutlass.Float32)
     cute.arch.cluster_arrive()
     cute.arch.cluster_wait()
+warp_number_of_lane_0(x, out, uniform: Constexpr) @launched(64, blocks=2, passing=True):
+    if tidx % 32 == 0:
+        if cutlass.const_expr(uniform):
+            out[tidx] = x[tidx] + cute.arch.make_warp_uniform(tidx)  # here
+        else:
+            out[tidx] = x[tidx] + cute.arch.warp_idx()  # here
+greedy(out, least: Constexpr) @launched(384, passing=True):
+    if tidx < 128:
+        cute.arch.setmaxregister_decrease(least)
+    else:
+        cute.arch.setmaxregister_increase(cutlass.Int32(240))
+    out[tidx] = 1.0
 ''',
 )

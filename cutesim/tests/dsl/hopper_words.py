@@ -9,82 +9,8 @@ from cutlass._mlir.dialects import arith, llvm
 from cutlass.cutlass_dsl import T
 from cutlass.tensor_utils import LayoutEnum
 
-
-@cute.kernel
-def _bits(x: cute.Tensor, out: cute.Tensor):
-    t, _, _ = cute.arch.thread_idx()
-    a, b = x[t], x[31 - t]
-    out[0, t] = Int32(cute.arch.prmt(a, b, 0x9706))
-    out[1, t] = cute.arch.lop3(a, b, x[0], 0xCA)
-    out[2, t] = cute.arch.brev(a)
-    out[3, t] = cute.arch.bfe(a, 5, 7)
-    out[4, t] = cute.arch.bfi(a, b, 9, 11)
-    out[5, t] = Int32(cute.arch.bfind(a))
-    out[6, t] = cute.arch.shf(a, b, t, kind="l")
-    out[7, t] = cute.arch.shf(a, b, t, kind="clamp_right")
-    out[8, t] = cute.arch.mul_hi(a, b)
-    out[9, t] = Int32(cute.arch.mul_wide(a, b) >> 20)
-    out[10, t] = cute.arch.mul24(a, b)
-    out[11, t] = cute.arch.mad24(a, b, Int32(5))
-    out[12, t] = cute.arch.add_sat_int(a, a)
-    out[13, t] = cute.arch.sub_sat_int(a, b)
-    out[14, t] = cute.arch.log2_of_pow2_int(Int32(1) << t % 31)
-    out[15, t] = Int32(cute.arch.lanemask_lt())
-    out[16, t] = Int32(cute.arch.lanemask_ge())
-    out[17, t] = cutlass.select_(t < 7, a, b)
-    by = cute.fast_divmod_create_divisor(Int32(7))
-    quotient, rest = divmod(t * 3, by)
-    out[18, t] = quotient * 100 + rest
-
-
-@cute.jit
-def bits(x: cute.Tensor, out: cute.Tensor):
-    _bits(x, out).launch(grid=1, block=32)
-
-
-@cute.kernel
-def _floats(x: cute.Tensor, out: cute.Tensor):
-    t, _, _ = cute.arch.thread_idx()
-    a, b = x[t], x[31 - t]
-    out[0, t] = cute.math.abs(a)
-    out[1, t] = cute.math.div(a, b)
-    out[2, t] = cute.math.log1p(cute.math.abs(a))
-    out[3, t] = cute.math.copysign(a, b)
-    out[4, t] = cute.math.trunc(a * 3.0)
-    out[5, t] = cute.math.round(a * 3.0)
-    out[6, t] = cute.math.roundeven(a * 3.0)
-    if cute.math.isfinite(a / (b - b)):
-        out[7, t] = Float32(1.0)
-    out[8, t] = cute.math.expm1(a)
-    out[9, t] = cute.math.cbrt(a)
-    if cute.math.isinf(a / (b - b)):
-        out[10, t] = Float32(2.0)
-
-
-@cute.kernel
-def _packed(x: cute.Tensor, out: cute.Tensor):
-    t, _, _ = cute.arch.thread_idx()
-    a, b = x[t], x[31 - t]
-    p, q = cute.arch.fma_packed_f32x2((a, b), (b, a), (a, a), rnd="rn")
-    out[0, t], out[1, t] = p, q
-    p, q = cute.arch.mul_packed_f32x2((a, b), (b, b))
-    out[2, t], out[3, t] = p, q
-    p, q = cute.arch.add_packed_f32x2((a, b), (b, b))
-    out[4, t], out[5, t] = p, q
-    p, q = cute.arch.sub_packed_f32x2((a, b), (b, b))
-    out[6, t], out[7, t] = p, q
-    p, q = cute.arch.exp_packed_f32x2((a, b))
-    out[8, t] = p + q
-
-
-@cute.jit
-def packed(x: cute.Tensor, out: cute.Tensor):
-    _packed(x, out).launch(grid=1, block=32)
-
-
-@cute.jit
-def floats(x: cute.Tensor, out: cute.Tensor):
-    _floats(x, out).launch(grid=1, block=32)
+from .hosts import Constexpr, launched, one_warp
+from .written import write
 
 
 def sum_and_difference(a, b, *, loc=None, ip=None):
@@ -101,32 +27,6 @@ def sum_and_difference(a, b, *, loc=None, ip=None):
         Int32(llvm.extractvalue(T.i32(), both, [0], loc=loc, ip=ip)),
         Int32(llvm.extractvalue(T.i32(), both, [1], loc=loc, ip=ip)),
     )
-
-
-@cute.kernel
-def _pointers(x: cute.Tensor, out: cute.Tensor, count: cute.Tensor):
-    t, _, _ = cute.arch.thread_idx()
-    place = x.iterator + t * 4
-    cute.arch.prefetch(place.llvm_ptr, cache_level="L2")
-    four = cute.arch.load(place.llvm_ptr, ir.VectorType.get([4], Int32.mlir_type))
-    room = cute.arch.alloc_smem(Int32, 128, alignment=16)
-    cute.arch.store((room + t * 4).llvm_ptr, four)
-    cute.arch.barrier()
-    word = cute.arch.load((room + (31 - t) * 4).llvm_ptr, Int32)
-    address = Int64(llvm.ptrtoint(T.i64(), (room + t).llvm_ptr))
-    start = Int64(llvm.ptrtoint(T.i64(), room.llvm_ptr))
-    plus, minus = sum_and_difference(word, t)
-    cute.arch.store((out.iterator + t).llvm_ptr, plus)
-    out[1, t] = minus
-    out[2, t] = Int32(address - start)
-    out[3, t] = Int32(llvm.bitcast(T.i32(), Float32(t).ir_value()))
-    cute.arch.red(count.iterator.llvm_ptr, Int32(1), op="add", dtype="s32", sem="relaxed", scope="gpu")
-    out[4, t] = Int32(arith.extui(T.i32(), (t < 5).ir_value()))
-
-
-@cute.jit
-def pointers(x: cute.Tensor, out: cute.Tensor, count: cute.Tensor):
-    _pointers(x, out, count).launch(grid=1, block=32)
 
 
 @cute.kernel
@@ -160,40 +60,6 @@ class Flags:
 
 
 @cute.kernel
-def _rest(x: cute.Tensor, out: cute.Tensor, numbers: cute.Tensor):
-    cute.arch.warpgroup_reg_dealloc(40)
-    t, _, _ = cute.arch.thread_idx()
-    numbers[0, t] = Int32(cute.arch.lanemask_eq() | cute.arch.lanemask_le())
-    numbers[1, t] = Int32(cute.arch.lanemask_gt())
-    numbers[2, t] = cute.arch.smid() * 0 + cute.arch.WARPS_PER_WARPGROUP + cute.arch.THREADS_PER_WARPGROUP
-    cute.arch.atomic_fmax(out.iterator, x[t])
-    cute.arch.atomic_fmin(out.iterator + 1, x[t])
-    cute.arch.atomic_max_float32((out.iterator + 2).llvm_ptr, cute.math.abs(x[t]))
-    quotient, rest = divmod(t, cute.fast_divmod_create_divisor_v2(Int32(5)))
-    numbers[3, t] = quotient * 100 + rest
-    cute.arch.warpgroup_reg_alloc(40)
-
-
-@cute.jit
-def rest(x: cute.Tensor, out: cute.Tensor, numbers: cute.Tensor):
-    _rest(x, out, numbers).launch(grid=1, block=32)
-
-
-@cute.kernel
-def _dynamic(out: cute.Tensor):
-    t, _, _ = cute.arch.thread_idx()
-    room = cute.make_tensor(cute.arch.get_dyn_smem(Int32, alignment=16), cute.make_layout(64))
-    room[t] = t + cute.arch.dynamic_smem_size()
-    cute.arch.barrier()
-    out[t] = room[31 - t]
-
-
-@cute.jit
-def dynamic(out: cute.Tensor):
-    _dynamic(out).launch(grid=1, block=32, smem=256)
-
-
-@cute.kernel
 def _tiles(out: cute.Tensor, params: utils.PersistentTileSchedulerParams):
     t, _, _ = cute.arch.thread_idx()
     scheduler = utils.StaticPersistentTileScheduler.create(params, cute.arch.block_idx(), cute.arch.grid_dim())
@@ -216,3 +82,99 @@ def tiles(out: cute.Tensor):
 @cute.jit
 def leading(x: cute.Tensor):
     print(LayoutEnum.from_tensor(x).name, LayoutEnum.from_tensor(x).is_k_major_a())
+
+
+write(
+    globals(),
+    """
+bits:
+    t, _, _ = cute.arch.thread_idx()
+    a, b = x[t], x[31 - t]
+    out[0, t] = Int32(cute.arch.prmt(a, b, 0x9706))
+    out[1, t] = cute.arch.lop3(a, b, x[0], 0xCA)
+    out[2, t] = cute.arch.brev(a)
+    out[3, t] = cute.arch.bfe(a, 5, 7)
+    out[4, t] = cute.arch.bfi(a, b, 9, 11)
+    out[5, t] = Int32(cute.arch.bfind(a))
+    out[6, t] = cute.arch.shf(a, b, t, kind="l")
+    out[7, t] = cute.arch.shf(a, b, t, kind="clamp_right")
+    out[8, t] = cute.arch.mul_hi(a, b)
+    out[9, t] = Int32(cute.arch.mul_wide(a, b) >> 20)
+    out[10, t] = cute.arch.mul24(a, b)
+    out[11, t] = cute.arch.mad24(a, b, Int32(5))
+    out[12, t] = cute.arch.add_sat_int(a, a)
+    out[13, t] = cute.arch.sub_sat_int(a, b)
+    out[14, t] = cute.arch.log2_of_pow2_int(Int32(1) << t % 31)
+    out[15, t] = Int32(cute.arch.lanemask_lt())
+    out[16, t] = Int32(cute.arch.lanemask_ge())
+    out[17, t] = cutlass.select_(t < 7, a, b)
+    by = cute.fast_divmod_create_divisor(Int32(7))
+    quotient, rest = divmod(t * 3, by)
+    out[18, t] = quotient * 100 + rest
+floats:
+    t, _, _ = cute.arch.thread_idx()
+    a, b = x[t], x[31 - t]
+    out[0, t] = cute.math.abs(a)
+    out[1, t] = cute.math.div(a, b)
+    out[2, t] = cute.math.log1p(cute.math.abs(a))
+    out[3, t] = cute.math.copysign(a, b)
+    out[4, t] = cute.math.trunc(a * 3.0)
+    out[5, t] = cute.math.round(a * 3.0)
+    out[6, t] = cute.math.roundeven(a * 3.0)
+    if cute.math.isfinite(a / (b - b)):
+        out[7, t] = Float32(1.0)
+    out[8, t] = cute.math.expm1(a)
+    out[9, t] = cute.math.cbrt(a)
+    if cute.math.isinf(a / (b - b)):
+        out[10, t] = Float32(2.0)
+packed:
+    t, _, _ = cute.arch.thread_idx()
+    a, b = x[t], x[31 - t]
+    p, q = cute.arch.fma_packed_f32x2((a, b), (b, a), (a, a), rnd="rn")
+    out[0, t], out[1, t] = p, q
+    p, q = cute.arch.mul_packed_f32x2((a, b), (b, b))
+    out[2, t], out[3, t] = p, q
+    p, q = cute.arch.add_packed_f32x2((a, b), (b, b))
+    out[4, t], out[5, t] = p, q
+    p, q = cute.arch.sub_packed_f32x2((a, b), (b, b))
+    out[6, t], out[7, t] = p, q
+    p, q = cute.arch.exp_packed_f32x2((a, b))
+    out[8, t] = p + q
+pointers(x, out, count):
+    t, _, _ = cute.arch.thread_idx()
+    place = x.iterator + t * 4
+    cute.arch.prefetch(place.llvm_ptr, cache_level="L2")
+    four = cute.arch.load(place.llvm_ptr, ir.VectorType.get([4], Int32.mlir_type))
+    room = cute.arch.alloc_smem(Int32, 128, alignment=16)
+    cute.arch.store((room + t * 4).llvm_ptr, four)
+    cute.arch.barrier()
+    word = cute.arch.load((room + (31 - t) * 4).llvm_ptr, Int32)
+    address = Int64(llvm.ptrtoint(T.i64(), (room + t).llvm_ptr))
+    start = Int64(llvm.ptrtoint(T.i64(), room.llvm_ptr))
+    plus, minus = sum_and_difference(word, t)
+    cute.arch.store((out.iterator + t).llvm_ptr, plus)
+    out[1, t] = minus
+    out[2, t] = Int32(address - start)
+    out[3, t] = Int32(llvm.bitcast(T.i32(), Float32(t).ir_value()))
+    cute.arch.red(count.iterator.llvm_ptr, Int32(1), op="add", dtype="s32", sem="relaxed", scope="gpu")
+    out[4, t] = Int32(arith.extui(T.i32(), (t < 5).ir_value()))
+rest(x, out, numbers):
+    cute.arch.warpgroup_reg_dealloc(40)
+    t, _, _ = cute.arch.thread_idx()
+    numbers[0, t] = Int32(cute.arch.lanemask_eq() | cute.arch.lanemask_le())
+    numbers[1, t] = Int32(cute.arch.lanemask_gt())
+    numbers[2, t] = cute.arch.smid() * 0 + cute.arch.WARPS_PER_WARPGROUP + cute.arch.THREADS_PER_WARPGROUP
+    cute.arch.atomic_fmax(out.iterator, x[t])
+    cute.arch.atomic_fmin(out.iterator + 1, x[t])
+    cute.arch.atomic_max_float32((out.iterator + 2).llvm_ptr, cute.math.abs(x[t]))
+    quotient, rest = divmod(t, cute.fast_divmod_create_divisor_v2(Int32(5)))
+    numbers[3, t] = quotient * 100 + rest
+    cute.arch.warpgroup_reg_alloc(40)
+dynamic(out) @launched(32, smem=256):
+    t, _, _ = cute.arch.thread_idx()
+    room = cute.make_tensor(cute.arch.get_dyn_smem(Int32, alignment=16), cute.make_layout(64))
+    room[t] = t + cute.arch.dynamic_smem_size()
+    cute.arch.barrier()
+    out[t] = room[31 - t]
+""",
+)

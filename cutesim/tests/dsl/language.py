@@ -3,7 +3,7 @@
 import cutlass
 import cutlass.cute as cute
 
-from .hosts import one_warp
+from .hosts import Constexpr, launched, one_warp
 from .written import write
 
 
@@ -109,17 +109,6 @@ def negated(v):
     if v > 0.0:
         v = -v
     return v
-
-
-@cute.kernel
-def apply_kernel(x: cute.Tensor, out: cute.Tensor, function: cutlass.Constexpr):
-    tidx, _, _ = cute.arch.thread_idx()
-    out[tidx] = function(x[tidx])
-
-
-@cute.jit
-def applied(x: cute.Tensor, out: cute.Tensor, function: cutlass.Constexpr):
-    apply_kernel(x, out, function).launch(grid=[1, 1, 1], block=[32, 1, 1])
 
 
 write(
@@ -274,5 +263,7 @@ sets_a_global:
     tidx, _, _ = cute.arch.thread_idx()
     last = x[tidx]
     out[tidx] = last
+applied(x, out, function: cutlass.Constexpr) @launched(32, passing=True):
+    out[tidx] = function(x[tidx])
 """,
 )

@@ -57,40 +57,6 @@ def waits_for_the_kernel_before(x: cute.Tensor, out: cute.Tensor, wait: Constexp
         out[tidx] = x[tidx]
 
 
-@cute.kernel
-def one_waits_for_the_kernel_before(x: cute.Tensor, out: cute.Tensor, how: Constexpr):
-    """x to out by 64 threads. Thread 0 waits; the others meet it at a block barrier ("block"), in its warp ("warp"), half of them
-    there ("half", and "named" where all arrive), or at a barrier that it passed before it waited ("before", and "twice" where
-    it comes to the next one while they have not gone on)."""
-    tidx, _, _ = cute.arch.thread_idx()
-    if cutlass.const_expr(how == "before" or how == "twice"):
-        cute.arch.sync_threads()
-    if tidx == 0:
-        cute.arch.griddepcontrol_wait()
-    if cutlass.const_expr(how == "half"):
-        if tidx % 32 < 16:
-            cute.arch.sync_warp(mask=0xFFFF)
-    if cutlass.const_expr(how == "named"):
-        cute.arch.sync_warp(mask=0xFFFF)
-    if cutlass.const_expr(how == "block"):
-        cute.arch.sync_threads()
-    if cutlass.const_expr(how == "warp"):
-        cute.arch.sync_warp()
-    if cutlass.const_expr(how == "twice"):
-        if tidx < 32:
-            cute.arch.barrier_arrive(barrier_id=0, number_of_threads=64)
-        else:
-            out[tidx] = x[tidx]
-            cute.arch.barrier(barrier_id=0, number_of_threads=64)
-    else:
-        out[tidx] = x[tidx]
-
-
-@cute.jit
-def one_launched_early(x: cute.Tensor, out: cute.Tensor, how: Constexpr):
-    one_waits_for_the_kernel_before(x, out, how).launch(grid=[1, 1, 1], block=[64, 1, 1], use_pdl=True)
-
-
 @cute.jit
 def launched_early(x: cute.Tensor, out: cute.Tensor, wait: Constexpr, use_pdl: Constexpr = True):
     waits_for_the_kernel_before(x, out, wait).launch(grid=[1, 1, 1], block=[32, 1, 1], use_pdl=use_pdl)
@@ -345,5 +311,30 @@ atomic_vectors(x, out, *, width=4, first=0):
     cute.arch.atomic_add(out.iterator + (at + first), values.load().ir_value())
 largest_of_integers:
     out[0] = v.reduce(cute.ReductionOp.MAX, cutlass.Int32(0), 0)
+one_launched_early(x, out, how: Constexpr) @launched(64, use_pdl=True, passing=True):
+    """x to out by 64 threads. Thread 0 waits; the others meet it at a block barrier ("block"), in its warp ("warp"), half of them
+    there ("half", and "named" where all arrive), or at a barrier that it passed before it waited ("before", and "twice" where
+    it comes to the next one while they have not gone on)."""
+    if cutlass.const_expr(how == "before" or how == "twice"):
+        cute.arch.sync_threads()
+    if tidx == 0:
+        cute.arch.griddepcontrol_wait()
+    if cutlass.const_expr(how == "half"):
+        if tidx % 32 < 16:
+            cute.arch.sync_warp(mask=0xFFFF)
+    if cutlass.const_expr(how == "named"):
+        cute.arch.sync_warp(mask=0xFFFF)
+    if cutlass.const_expr(how == "block"):
+        cute.arch.sync_threads()
+    if cutlass.const_expr(how == "warp"):
+        cute.arch.sync_warp()
+    if cutlass.const_expr(how == "twice"):
+        if tidx < 32:
+            cute.arch.barrier_arrive(barrier_id=0, number_of_threads=64)
+        else:
+            out[tidx] = x[tidx]
+            cute.arch.barrier(barrier_id=0, number_of_threads=64)
+    else:
+        out[tidx] = x[tidx]
 ''',
 )

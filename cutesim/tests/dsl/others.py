@@ -122,24 +122,6 @@ def in_reverse(x: cute.Tensor, out: cute.Tensor, *, stream):
 
 
 @cute.kernel
-def storage_kernel():
-    @cute.struct
-    class Inner:
-        small: cute.struct.MemRange[cutlass.Int8, 3]
-        wide: cute.struct.MemRange[cutlass.Int64, 2]
-
-    storage = cutlass.memory.SmemAllocator().allocate(Inner)
-    print(Storage.size_in_bytes(), Inner.size_in_bytes(), storage.wide.data_ptr().value_type)
-    for i in cutlass.range_constexpr(2):
-        print("pass", i)
-
-
-@cute.jit
-def print_sizes():
-    storage_kernel().launch(grid=[1, 1, 1], block=[64, 1, 1])
-
-
-@cute.kernel
 def shapes_kernel(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     mine = cute.local_partition(x, cute.make_ordered_layout((2, 4), order=(1, 0)), tidx)
@@ -555,5 +537,13 @@ reads_the_peer(x, out, *, early) @launched(32, blocks=2, cluster=2):
         cute.arch.mbarrier_wait(mbar, 0)  # too late
     cute.arch.cluster_arrive()
     cute.arch.cluster_wait()
+print_sizes() @launched(64):
+    class Inner:
+        small: cute.struct.MemRange[cutlass.Int8, 3]
+        wide: cute.struct.MemRange[cutlass.Int64, 2]
+    storage = cutlass.memory.SmemAllocator().allocate(Inner)
+    print(Storage.size_in_bytes(), Inner.size_in_bytes(), storage.wide.data_ptr().value_type)
+    for i in cutlass.range_constexpr(2):
+        print("pass", i)
 ''',
 )

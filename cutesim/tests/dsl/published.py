@@ -10,7 +10,7 @@ from cutlass._mlir.dialects import llvm, nvvm
 from cutlass.base_dsl import typing
 from cutlass.cutlass_dsl import T
 
-from .hosts import Constexpr, one_warp
+from .hosts import Constexpr, launched, one_warp
 from .written import write
 
 LAYOUTS = (
@@ -73,19 +73,6 @@ def coordinates():
     for at, proj in (((1, 0, None, 2), (1, None, 1)), ((0, 1, None, 2), (None, 1, 1)), ((1, 0, None, 2), (1, 1, None))):
         tile = cute.local_tile(whole, (64, 64, 32), at, proj=proj)
         print(tile.layout)
-
-
-@cute.kernel
-def at_run_time_kernel(out: cute.Tensor, columns: Int32):
-    tidx, _, _ = cute.arch.thread_idx()
-    layout = cute.make_layout(((4, columns // 4), 2), stride=((1, 8), 4))
-    i, j = layout.get_flat_coord(tidx % cute.size(layout))
-    out[tidx] = i * 10 + j
-
-
-@cute.jit
-def at_run_time(out: cute.Tensor, columns: Int32):
-    at_run_time_kernel(out, columns).launch(grid=[1, 1, 1], block=[32, 1, 1])
 
 
 @cute.jit
@@ -156,24 +143,6 @@ class LeapingState(pipeline.PipelineState):
         index = self._index + stages
         self._phase ^= index // self.stages & 1
         self._index = index % self.stages
-
-
-@cute.kernel
-def states_kernel(out: cute.Tensor, stepping: Int32):
-    tidx, _, _ = cute.arch.thread_idx()
-    state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 4)
-    if tidx < stepping:
-        state.advance()
-    out[0, tidx] = state.index
-    leaping = LeapingState(4, Int32(0), Int32(0), Int32(0))
-    leaping.leap(tidx)
-    leaping.advance()
-    out[1, tidx], out[2, tidx], out[3, tidx] = leaping.count, leaping.index, leaping.phase
-
-
-@cute.jit
-def states(out: cute.Tensor, stepping: Int32):
-    states_kernel(out, stepping).launch(grid=[1, 1, 1], block=[64, 1, 1])
 
 
 @cute.kernel
@@ -250,5 +219,18 @@ one_instruction(x, out, *, text):
     """One instruction on a thread's two words of x."""
     words = [x[0, tidx].ir_value(), x[1, tidx].ir_value()]
     out[tidx] = Int32(llvm.inline_asm(T.i32(), words, text, "=r,r,r", has_side_effects=False))
+at_run_time(out, columns: Int32) @launched(32, passing=True):
+    layout = cute.make_layout(((4, columns // 4), 2), stride=((1, 8), 4))
+    i, j = layout.get_flat_coord(tidx % cute.size(layout))
+    out[tidx] = i * 10 + j
+states(out, stepping: Int32) @launched(64, passing=True):
+    state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 4)
+    if tidx < stepping:
+        state.advance()
+    out[0, tidx] = state.index
+    leaping = LeapingState(4, Int32(0), Int32(0), Int32(0))
+    leaping.leap(tidx)
+    leaping.advance()
+    out[1, tidx], out[2, tidx], out[3, tidx] = leaping.count, leaping.index, leaping.phase
 ''',
 )

@@ -7,6 +7,9 @@ from cutlass import Float32, Int32, Int64
 from cutlass.cute.nvgpu import cpasync, warpgroup
 from cutlass.tensor_utils import LayoutEnum
 
+from .hosts import Constexpr, launched, one_warp
+from .written import write
+
 PLAIN, SWIZZLED = "plain", "swizzled"
 ONE = 1
 
@@ -209,14 +212,13 @@ class ShowParts:
         _show_parts(atom, source, layout, self.tile, self.name).launch(grid=1, block=32)
 
 
-@cute.kernel
-def _show_masks(out: cute.Tensor):
+write(
+    globals(),
+    """
+show_masks(out) @launched(8):
     t, _, _ = cute.arch.thread_idx()
     blocks = cute.make_layout((1, 2, 4, 1))
     out[0, t] = Int32(cpasync.create_tma_multicast_mask(blocks, (0, t % 2, t // 2 % 4, 0), mcast_mode=1))
     out[1, t] = Int32(cute.make_layout_image_mask(blocks, (0, t % 2, t // 2 % 4, 0), mode=2))
-
-
-@cute.jit
-def show_masks(out: cute.Tensor):
-    _show_masks(out).launch(grid=1, block=8)
+""",
+)

@@ -18,14 +18,14 @@ KNOWN = {
     "tidx": "tidx, _, _ = cute.arch.thread_idx()",
     "v": "v = cute.make_tensor(x.iterator, cute.make_layout(4)).load()",
 }
-KERNEL = re.compile(r"^(\w+)(?:\(([^@\n]*)\))?(?: @(.+))?:\n((?:(?: .*)?\n)+)", re.MULTILINE)
+KERNEL = re.compile(r"^(\w+)(\([^@\n]*\))?(?: @(.+))?:\n((?:(?: .*)?\n)+)", re.MULTILINE)
 
 
 def signature(parameters: str) -> str:
     tensors, _, constants = parameters.partition(", *, ")
     constants = re.split(r", (?=[a-z_]\w*(?:=|,|$))", constants) if constants else []
     typed = [re.sub(r"^(\w+)", r"\1: cutlass.Constexpr", constant) for constant in constants]
-    return ", ".join([f"{name}: cute.Tensor" for name in tensors.split(", ")] + typed)
+    return ", ".join([name if ": " in name else f"{name}: cute.Tensor" for name in tensors.split(", ") if name] + typed)
 
 
 def write(module: dict, text: str, parameters="x, out", host="one_warp"):
@@ -35,7 +35,7 @@ def write(module: dict, text: str, parameters="x, out", host="one_warp"):
     for name, own, by, body in KERNEL.findall(text):
         lines += [f"@{by or host}"] * bool(by or host) + [
             "@cute.kernel",
-            f"def {name}({signature(own or parameters)}):",
+            f"def {name}({signature(own[1:-1] if own else parameters)}):",
         ]
         for known, said in KNOWN.items():
             if re.search(rf"(?<![.\w]){known}\b", body) and not re.search(
