@@ -538,6 +538,7 @@ reads_the_peer(x, out, *, early) @launched(32, blocks=2, cluster=2):
     cute.arch.cluster_arrive()
     cute.arch.cluster_wait()
 print_sizes() @launched(64):
+    @cute.struct
     class Inner:
         small: cute.struct.MemRange[cutlass.Int8, 3]
         wide: cute.struct.MemRange[cutlass.Int64, 2]

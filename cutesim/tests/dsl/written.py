@@ -5,9 +5,11 @@
             out[tidx] = x[tidx]
     scaled(x, out, *, by=2.0) @launched(32, blocks=2):
         …
+    counted(out, n: cutlass.Int32) @launched(32, passing=True):
+        …
 
-is a kernel of (x, out) with a host function of one warp, or of the tensors that are named and, behind the *, of Constexprs, with
-the host function that is. Where a kernel uses `tidx` or `v` and does not say what they are, they are the thread's number and the
+is a kernel of (x, out) with a host function of one warp, or of the tensors and other parameters that are named and,
+behind the *, of Constexprs, with the host function that is. Where a kernel uses `tidx` or `v` and does not say what they are, they are the thread's number and the
 first four elements of x.
 """
 
@@ -25,7 +27,8 @@ def signature(parameters: str) -> str:
     tensors, _, constants = parameters.partition(", *, ")
     constants = re.split(r", (?=[a-z_]\w*(?:=|,|$))", constants) if constants else []
     typed = [re.sub(r"^(\w+)", r"\1: cutlass.Constexpr", constant) for constant in constants]
-    return ", ".join([name if ": " in name else f"{name}: cute.Tensor" for name in tensors.split(", ") if name] + typed)
+    names = [name if ": " in name else f"{name}: cute.Tensor" for name in tensors.split(", ") if name]
+    return ", ".join(names + typed)
 
 
 def write(module: dict, text: str, parameters="x, out", host="one_warp"):
@@ -33,14 +36,10 @@ def write(module: dict, text: str, parameters="x, out", host="one_warp"):
     file = "<written>/" + module["__file__"].replace("\\", "/").rpartition("/")[2]
     lines = []
     for name, own, by, body in KERNEL.findall(text):
-        lines += [f"@{by or host}"] * bool(by or host) + [
-            "@cute.kernel",
-            f"def {name}({signature(own[1:-1] if own else parameters)}):",
-        ]
+        lines += [f"@{by or host}"] if by or host else []
+        lines += ["@cute.kernel", f"def {name}({signature(own[1:-1] if own else parameters)}):"]
         for known, said in KNOWN.items():
-            if re.search(rf"(?<![.\w]){known}\b", body) and not re.search(
-                rf"^ +{known}\b(, \w+)* = ", body, re.MULTILINE
-            ):
+            if re.search(rf"(?<![.\w]){known}\b", body) and not re.search(rf"(?m)^ +{known}\b(, \w+)* = ", body):
                 lines.append("    " + said)
         lines += [*body.splitlines(), "", ""]
     source = "\n".join(lines)
