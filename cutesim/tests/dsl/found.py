@@ -170,11 +170,6 @@ swap_registers:
     r[0] = r[1]
     r[1] = old
     out[tidx] = r[1]
-list_in_dynamic_if:
-    held = [x[tidx]]
-    if tidx < 16:
-        held[0] = held[0] + 1.0
-    out[tidx] = held[0]
 comprehension_range:
     parts = [x[tidx] * float(k) for k in range(3)]
     out[tidx] = parts[0] + parts[1] + parts[2]

@@ -322,17 +322,6 @@ last_one_sums:
             for b in range(grid):
                 total += x[8 + b]
             x[1] = total
-first_one_sums:
-    """As above, and the block of number 2 adds them up, whether it is the last or not."""
-    tid, _, _ = cute.arch.thread_idx()
-    bid, _, _ = cute.arch.block_idx()
-    if tid == 0:
-        cute.arch.atomic_exch(x.iterator + 8 + bid, bid + 1)
-        if bid == 2:
-            total = cutlass.Int32(0)
-            for b in cutlass.range_constexpr(3):
-                total += cute.arch.atomic_or(x.iterator + 8 + b, cutlass.Int32(0))
-            x[1] = total
 ''',
     parameters="x",
     host="",

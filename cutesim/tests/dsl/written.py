@@ -8,9 +8,9 @@
     counted(out, n: cutlass.Int32) @launched(32, passing=True):
         …
 
-is a kernel of (x, out) with a host function of one warp, or of the tensors and other parameters that are named and,
-behind the *, of Constexprs, with the host function that is. Where a kernel uses `tidx` or `v` and does not say what they are, they are the thread's number and the
-first four elements of x.
+is a kernel of (x, out) with a host function of one warp, or of the tensors and other parameters that are named and, behind the *,
+of Constexprs, with the host function that is. Where a kernel uses `tidx` or `v` and does not say what they are, they are the
+thread's number and the first four elements of x.
 """
 
 import linecache
