@@ -13,7 +13,7 @@ if PROBLEM:
 
 import cutlass
 from dsl import language as k
-from dsl.async_copies import PartlyOff
+from dsl.async_copies import partly_off
 
 from cutesim.simulation import simulate
 from quack_tutorial.kernels.copy import LADDER
@@ -82,7 +82,7 @@ def test_asynchronous_copies_arrive(host):
 @pytest.mark.parametrize("below", [0, 5, 32])
 def test_lanes_whose_cp_async_is_off_get_zeros(below):
     x = torch.arange(1.0, 33.0)[None]
-    gpu, simulated = both(PartlyOff(below), x, torch.empty_like(x))
+    gpu, simulated = both(partly_off(below), x, torch.empty_like(x))
     assert torch.equal(gpu, simulated)
     assert torch.equal(gpu, torch.where(torch.arange(32) < below, x, 0.0))
 
