@@ -17,6 +17,10 @@ def test_a_register_that_was_read_keeps_its_old_value():
     np.testing.assert_array_equal(outputs(k.swap_registers), LANES)
 
 
+def test_a_helper_may_be_named_by_its_module():
+    np.testing.assert_array_equal(outputs(k.helper_of_a_module), LANES * 2 + 1)
+
+
 def test_ranges_in_comprehensions_and_builtin_max():
     np.testing.assert_array_equal(outputs(k.comprehension_range), LANES * 3)
     np.testing.assert_array_equal(outputs(k.builtin_max), np.maximum(LANES, 7))

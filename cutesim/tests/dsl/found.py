@@ -5,6 +5,7 @@ import operator
 import cutlass
 import cutlass.cute as cute
 
+from . import language
 from .hosts import Constexpr, launched, one_warp
 from .written import write
 
@@ -162,6 +163,8 @@ class Chain:
 write(
     globals(),
     '''
+helper_of_a_module:
+    out[tidx] = language.twice_and_one(x[tidx])
 swap_registers:
     r = cute.make_rmem_tensor((2,), cutlass.Float32)
     r[0] = x[tidx]
