@@ -14,7 +14,7 @@ import pytest
 
 import grading as labs
 from grading import corpus, folders, lab, sandbox, submission, trial
-from grading.grade import grade
+from grading.grade import grade, lab_of, original
 from grading.judgement import Case, Refused
 from quack_tutorial import cli
 from quack_tutorial.kernels.reduce import warp_reduce
@@ -290,12 +290,12 @@ def test_files_that_are_not_plain(tmp_path, capsys):
     ],
 )
 def test_a_browsers_name_is_the_labs(file, of, copies):
-    assert grade.lab_of(file, b"") == of and grade.original(file)[1] == copies
+    assert lab_of(file, b"") == of and original(file)[1] == copies
 
 
 def test_a_notebook_without_a_name_is_told_by_its_checks():
-    assert grade.lab_of("Untitled.ipynb", b'labs.check(\\"floor\\", time_us)') == "floor"
-    assert grade.lab_of("Untitled.ipynb", b"{}") is None and grade.lab_of("hw.py", b"", "roof") == "roof"
+    assert lab_of("Untitled.ipynb", b'labs.check(\\"floor\\", time_us)') == "floor"
+    assert lab_of("Untitled.ipynb", b"{}") is None and lab_of("hw.py", b"", "roof") == "roof"
 
 
 def test_a_folder_of_many_files_is_not_told_whole(tmp_path, capsys):
