@@ -41,19 +41,19 @@ def config_label(operation: str, provider: str, dtype: str, N: int) -> str | Non
 
 
 def shipped(operation: str, provider: str, dtype: str, N: int, on: str | None = None) -> tuple[str, str | None]:
-    """(hash of the PTX, configuration) of what ships for contiguous rows of N on a card, by default the one that is meant, as a
+    """(hash of the PTX, configuration) of what ships for contiguous rows of N on a card, by default the one that is selected, as a
     record holds them.
 
     The configuration too, because how blocks are launched is not in the PTX.
     """
-    with card.taken_for(on or card.meant().card):
+    with card.taken_for(on or card.selected().card):
         config = config_label(operation, provider, dtype, N)
         return _hash(operation, provider, dtype, N, config), config
 
 
 @functools.cache
 def _hash(operation, provider, dtype, N, config):
-    """Of the PTX; the `config` of the card that is meant is all that it depends on besides."""
+    """Of the PTX; the `config` of the card that is selected is all that it depends on besides."""
     return ptx_sha256(ptx(operation, provider, dtype, N))
 
 

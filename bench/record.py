@@ -164,7 +164,7 @@ def said_or_measured(args) -> int:
     found = machine.detect()
     if args.missing and found.device != "cuda":
         raise Refused(found.reason)
-    which = hardware.card_of(found.gpu) if found.device == "cuda" else card.meant().card
+    which = hardware.card_of(found.gpu) if found.device == "cuda" else card.selected().card
     folder = records.FOLDER / which
     print(f"What the book shows of a card {which}, in {folder}:")
     if not args.missing:

@@ -1,12 +1,12 @@
-"""Which card is meant where records, tables of configurations and datasheets differ from card to card.
+"""Which card is selected where records, tables of configurations and datasheets differ from card to card.
 
-| function    | gives                                                                                        |
-|-------------|----------------------------------------------------------------------------------------------|
-| `here()`    | this machine's GPU as a row of `hardware`, also one that the table lacks; None where there is none |
-| `meant()`   | that one, or the one that QUACK_TUTORIAL_CARD names; without either, the book's                |
-| `like(...)` | which of some cards stands for it: itself, or else the nearest by SMs and bandwidth             |
-| `taken_for` | a context in which another card is meant                                                      |
-| `times_asked()` | how often this process has asked which card is meant: what tells that a result depends on it |
+| function                | gives                                                                                        |
+|-------------------------|----------------------------------------------------------------------------------------------|
+| `here()`                | this machine's GPU as a row of `hardware`, also one that the table lacks; None where there is none |
+| `selected()`            | the one that QUACK_TUTORIAL_CARD names, or that one; without either, the book's                |
+| `nearest_recorded(...)` | which of some cards stands for it: itself, or else the nearest by SMs and bandwidth             |
+| `taken_for`             | a context in which another card is selected                                                   |
+| `times_asked()`         | how often this process has asked which card is selected: what tells that a result depends on it |
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _asked = 0
 
 
 def times_asked() -> int:
-    """How often this process has asked which card is meant."""
+    """How often this process has asked which card is selected."""
     return _asked
 
 
@@ -50,7 +50,7 @@ def named() -> str | None:
     return os.environ.get(VARIABLE)
 
 
-def meant() -> hardware.GPU:
+def selected() -> hardware.GPU:
     """The card that the environment names, this machine's, or the book's; KeyError where the environment names an unknown one."""
     name = named()
     return hardware.gpu(name) if name else here() or hardware.gpu(BOOK)
@@ -58,7 +58,7 @@ def meant() -> hardware.GPU:
 
 @contextmanager
 def taken_for(name: str):
-    """In here the card of that name is meant."""
+    """In here the card of that name is selected."""
     before = os.environ.get(VARIABLE)
     os.environ[VARIABLE] = name
     try:
@@ -69,7 +69,7 @@ def taken_for(name: str):
             os.environ[VARIABLE] = before
 
 
-def like(cards) -> str:
-    """That of `cards` which stands for the one that is meant: itself, or the nearest to it (see `hardware.nearest`)."""
-    row = meant()
+def nearest_recorded(cards) -> str:
+    """That of `cards` which stands for the one that is selected: itself, or the nearest to it (see `hardware.nearest`)."""
+    row = selected()
     return row.card if row.card in cards else hardware.nearest(row, cards)

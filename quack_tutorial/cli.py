@@ -81,7 +81,7 @@ def _run(argv) -> int:
         parser.error(f"there is no command {argv[0]!r}")
     args = parser.parse_args(argv)
     try:
-        card.named() and card.meant()
+        card.named() and card.selected()
     except KeyError as error:
         parser.exit(2, f"{parser.prog}: {card.VARIABLE}: {error.args[0]}; set one of these, or none.\n")
     for name in WRITTEN:

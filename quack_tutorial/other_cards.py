@@ -1,7 +1,7 @@
 """While a page is built, runs the cells whose output depends on the card for the other recorded cards, too.
 
 An extension of IPython, which the book's build loads in each kernel (`book/extension/cards.py`). A cell depends on the card where
-it asks `card` for the one that is meant, or reads a name that such a cell has bound. Once such a cell has run, it runs again for
+it asks `card` for the one that is selected, or reads a name that such a cell has bound. Once such a cell has run, it runs again for
 each other card, on names of that card's own, and publishes what it gave there as JSON in a script element, for the page to show:
 
     {"here": "h200", "card": "h100", "outputs": [{"text": "..."}, {"text/html": "..."}]}

@@ -54,7 +54,7 @@ def main() -> int:
         nargs="?",
         type=Path,
         default=records.default_folder(),
-        help="default: the benchmark of the card that is meant",
+        help="default: the benchmark of the card that is selected",
     )
     parser.add_argument(
         "--why", default=",".join(REASONS), help="only these reasons, separated by commas (default: all)"

@@ -1,4 +1,4 @@
-"""Which card is meant: the one that the environment names, this machine's, or the book's."""
+"""Which card is selected: the one that the environment names, this machine's, or the book's."""
 
 import json
 import types
@@ -24,25 +24,25 @@ def with_gpu(monkeypatch, name, capability=(9, 0), **numbers):
 
 def test_the_environment_comes_before_the_machine_and_the_machine_before_the_book(monkeypatch):
     with_gpu(monkeypatch, None)
-    assert card.here() is None and card.meant().card == card.BOOK
+    assert card.here() is None and card.selected().card == card.BOOK
     card.here.cache_clear()
     with_gpu(monkeypatch, "NVIDIA H100 80GB HBM3")
-    assert card.meant().card == "h100" and card.like(("h200", "h100")) == "h100"
+    assert card.selected().card == "h100" and card.nearest_recorded(("h200", "h100")) == "h100"
     monkeypatch.setenv(card.VARIABLE, "h200")
-    assert card.meant().card == "h200"
+    assert card.selected().card == "h200"
     monkeypatch.setenv(card.VARIABLE, "h300")
     with pytest.raises(KeyError, match="no GPU 'h300'"):
-        card.meant()
+        card.selected()
 
 
 def test_a_gpu_that_the_table_lacks_is_what_the_driver_says(monkeypatch):
     with_gpu(monkeypatch, "NVIDIA A10G", (8, 6), sms=80, bandwidth_gb_s=600, memory_gb=24)
-    found = card.meant()
+    found = card.selected()
     assert (found.card, found.sms, found.threads_per_sm, found.capability) == ("a10g", 80, 1536, (8, 6))
-    assert card.like(("h200", "h100")) == "h100"
+    assert card.nearest_recorded(("h200", "h100")) == "h100"
     card.here.cache_clear()
     with_gpu(monkeypatch, "NVIDIA Unheard")  # of which the driver says nothing
-    assert card.meant().card == card.BOOK
+    assert card.selected().card == card.BOOK
 
 
 class Driver:

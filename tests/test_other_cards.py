@@ -54,55 +54,57 @@ HERE = card.BOOK
 def test_a_cell_that_asks_for_the_card_runs_for_the_other_one(run):
     assert run("print(1)") is None
     both = [{"text": f"{OTHER}\n"}, {"text/plain": "132"}]
-    assert run("print(card.meant().card)\ncard.meant().sms") == {"here": HERE, "card": OTHER, "outputs": both}
+    assert run("print(card.selected().card)\ncard.selected().sms") == {"here": HERE, "card": OTHER, "outputs": both}
 
 
 def test_what_follows_from_such_a_cell_runs_on_its_own_names(run):
     found = run(
-        "name = card.meant().card", "def shout():\n    return name.upper()", "text = f'<{shout()}>'", "print(text)"
+        "name = card.selected().card", "def shout():\n    return name.upper()", "text = f'<{shout()}>'", "print(text)"
     )
     assert found["outputs"] == [{"text": f"<{OTHER.upper()}>\n"}] and run.names["text"] == f"<{HERE.upper()}>"
     # A function may be older than the name that it reads.
-    found = run("def later():\n    return held", "held = card.meant().card", "print(later())")
+    found = run("def later():\n    return held", "held = card.selected().card", "print(later())")
     assert found["outputs"] == [{"text": f"{OTHER}\n"}]
 
 
 def test_a_name_that_is_bound_anew_depends_on_no_card(run):
-    assert run("name = card.meant().card", "name = 3", "print(name)") is None
-    assert run("same = card.meant().sms", "print(same)") is None  # both have 132
-    pair = run("pair = card.meant().sms, np.ones(2)", "print(pair[1].sum())")  # arrays have no truth value of their own
+    assert run("name = card.selected().card", "name = 3", "print(name)") is None
+    assert run("same = card.selected().sms", "print(same)") is None  # both have 132
+    pair = run(
+        "pair = card.selected().sms, np.ones(2)", "print(pair[1].sum())"
+    )  # arrays have no truth value of their own
     assert pair["outputs"] == [{"text": "2.0\n"}]
 
 
 def test_what_was_not_measured_is_missing_also_in_what_follows(run):
-    cells = (f"speed = {{{HERE!r}: 4000}}[card.meant().card]", "print(speed)")
+    cells = (f"speed = {{{HERE!r}: 4000}}[card.selected().card]", "print(speed)")
     assert run(cells[0]) == run(*cells) == {"here": HERE, "card": OTHER, "outputs": [], "missing": True}
     assert run.names["speed"] == 4000
-    begun = run("print('counted', card.meant().card)\n" + cells[0])
+    begun = run("print('counted', card.selected().card)\n" + cells[0])
     assert begun == {"here": HERE, "card": OTHER, "outputs": [{"text": f"counted {OTHER}\n"}], "missing": True}
 
 
 def test_what_a_cell_bound_before_it_failed_is_there_and_it_reads_names_as_they_were(run):
-    cell = f"flag = False\nspeed = {{{HERE!r}: 4000}}[card.meant().card]\nlate = 1"
+    cell = f"flag = False\nspeed = {{{HERE!r}: 4000}}[card.selected().card]\nlate = 1"
     assert run("flag, late = False, 0", cell, "print(flag)") is None
     assert run("flag, late = False, 0", cell, "print(late)")["missing"]
-    found = run("n = 1", "n = n + 1\nprint(n, card.meant().card)")
+    found = run("n = 1", "n = n + 1\nprint(n, card.selected().card)")
     assert found["outputs"] == [{"text": f"2 {OTHER}\n"}]
     inside = "def shout():\n    return [name.upper() for _ in range(1)]"
-    found = run(inside, "name = card.meant().card", "print(shout())")
+    found = run(inside, "name = card.selected().card", "print(shout())")
     assert found["outputs"] == [{"text": f"['{OTHER.upper()}']\n"}]
 
 
 def test_the_other_card_draws_the_same_numbers(run):
-    assert run("print(card.meant().sms, rng.integers(1000))", "print(card.meant().card)")["outputs"] == [
+    assert run("print(card.selected().sms, rng.integers(1000))", "print(card.selected().card)")["outputs"] == [
         {"text": f"{OTHER}\n"}
     ]
-    found = run("x = rng.integers(1000, size=3)\nname = card.meant().card", "print(name, x.tolist())")
+    found = run("x = rng.integers(1000, size=3)\nname = card.selected().card", "print(name, x.tolist())")
     assert found["outputs"] == [{"text": f"{OTHER} {run.names['x'].tolist()}\n"}]
 
 
 def test_the_notebook_draws_the_same_numbers_as_without(run):
-    run("first = rng.integers(1000, size=3)\ncard.meant()", "then = rng.integers(1000, size=3)")
+    run("first = rng.integers(1000, size=3)\ncard.selected()", "then = rng.integers(1000, size=3)")
     import numpy as np
 
     alone = np.random.default_rng(1)

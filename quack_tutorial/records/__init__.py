@@ -41,7 +41,7 @@ def folder(name: str | None = None) -> Path:
     like this machine's GPU; ValueError where nothing of it is recorded."""
     name = name or card.named()
     if name is None:
-        return FOLDER / card.like(WHOLE)
+        return FOLDER / card.nearest_recorded(WHOLE)
     if name not in cards():
         raise ValueError(f"nothing is recorded of a card {name!r}; there are {', '.join(cards())}")
     return FOLDER / name

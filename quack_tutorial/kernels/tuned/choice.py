@@ -101,9 +101,9 @@ def is_trusted(operation, width, N, promise, measured, limit, config):
 
 
 def lines_of(operation, width, promise):
-    """The lines of the table for the card that is meant, or for the swept one most like it (see `card`); none if there are none."""
+    """The lines of the table for the selected card, or for the swept one most like it (see `card`); none if there are none."""
     key = operation, width, promise
-    return OTHERS.get(card.like((FIRST, *OTHERS)), {}).get(key) or TABLES.get(key, ())
+    return OTHERS.get(card.nearest_recorded((FIRST, *OTHERS)), {}).get(key) or TABLES.get(key, ())
 
 
 def nearest_first(lines, row_bytes, measured):

@@ -138,8 +138,8 @@ def divides(config, width, N):
 
 
 def has_clusters():
-    """Whether the card that is meant has clusters, bulk copies and kernels that start before the one ahead of them has ended."""
-    return card.meant().capability >= CLUSTERS
+    """Whether the card that is selected has clusters, bulk copies and kernels that start before the one ahead of them has ended."""
+    return card.selected().capability >= CLUSTERS
 
 
 def with_room(config, width, N, promise):
