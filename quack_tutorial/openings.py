@@ -20,6 +20,10 @@ from dataclasses import replace
 import numpy as np
 
 from quack_tutorial import figures
+from quack_tutorial.figures import bars, charts, profile, training
+from quack_tutorial.records import bench, cells, pitfalls
+from quack_tutorial.records import profile as counters
+from quack_tutorial.records import training as trainings
 
 
 def _simulate(kernel, *tensors):
@@ -101,7 +105,6 @@ def choices():
 
 def softmax():
     """One row of 32 numbers, read once."""
-    from quack_tutorial.figures import bars
     from quack_tutorial.kernels.softmax import SoftmaxOnline
 
     x = _row(32, 8) + np.linspace(-1.2, 1.2, 32, dtype=np.float32)
@@ -113,7 +116,6 @@ def softmax():
 
 def cross_entropy():
     """One row of 32 logits, with each word as the right one."""
-    from quack_tutorial.figures import bars
     from quack_tutorial.kernels.cross_entropy import CrossEntropyBackwardElements, CrossEntropyOnline
 
     n = 32
@@ -130,9 +132,6 @@ def cross_entropy():
 
 def five_timers():
     """One softmax, timed in five ways."""
-    from quack_tutorial.figures import bars
-    from quack_tutorial.records import pitfalls
-
     recorded = pitfalls.load()
     points = [point for point in recorded.series("timer") if point.facts["size"] == "large"]
     peak, worst = recorded.datasheet_gb_s, max(points, key=lambda point: point.gb_s)
@@ -148,23 +147,16 @@ def five_timers():
 
 def memory_chart():
     """What crossed each level in two RMSNorms of one size."""
-    from quack_tutorial.figures import profile as charts
-    from quack_tutorial.records import profile
-
-    counted = profile.load()
-    return charts.memory(counted, *(counted("rmsnorm", name, 16384) for name in ("compile tuned", "ours")))
+    counted = counters.load()
+    return profile.memory(counted, *(counted("rmsnorm", name, 16384) for name in ("compile tuned", "ours")))
 
 
 def line_up(operation="softmax", dtype="float32", M=8192):
     """The throughput chart of an operation, the rows whose length is a power of 2: M of them, or, where fewer than three lengths
     have so many, as many as go with each length; ValueError where that is no chart either."""
-    from quack_tutorial.figures import charts
-    from quack_tutorial.records import bench as records
-    from quack_tutorial.records.cells import default_rows
-
-    rows = charts.flat(records.load_records(operation=operation))
+    rows = charts.flat(bench.load_records(operation=operation))
     rows = [row for row in rows if row["N"].bit_count() == 1 and row["dtype"] == dtype]
-    for chosen in (lambda row: row["M"] == M, lambda row: row["M"] == default_rows(row["N"])):
+    for chosen in (lambda row: row["M"] == M, lambda row: row["M"] == cells.default_rows(row["N"])):
         if len({row["N"] for row in filter(chosen, rows)}) >= 3:
             return figures.throughput(list(filter(chosen, rows)), operation, dtype)
     raise ValueError(f"of {operation}, {dtype}, fewer than three lengths are recorded")
@@ -172,10 +164,7 @@ def line_up(operation="softmax", dtype="float32", M=8192):
 
 def training_curves():
     """The loss of one model, trained with other people's norms and losses and with ours."""
-    from quack_tutorial.figures import training as charts
-    from quack_tutorial.records import training
-
-    return charts.losses(training.load())
+    return training.losses(trainings.load())
 
 
 def pipeline():

@@ -16,7 +16,7 @@ from html import escape
 from quack_tutorial import cost
 
 from .charts import Chart, write_beside
-from .suites import Shown, table
+from .suites import Shown, lined_up, table
 from .theme import LIGHT, SERIES
 
 SECTOR_BYTES = 32
@@ -61,13 +61,7 @@ def counters(profile, cases, names) -> Shown:
     """A table of `names`, keys of COUNTERS, for each case."""
     head = ("", *(case.provider for case in cases))
     rows = [(COUNTERS[name][0], *(COUNTERS[name][1].format(_value(case, name)) for case in cases)) for name in names]
-    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-    text = "\n".join(
-        "  ".join(
-            cell.ljust(width) if i == 0 else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths))
-        )
-        for row in (head, *rows)
-    )
+    text = "\n".join(lined_up((head, *rows)))
     what = f"{_what(cases[0])}. {profile.origin}"
     return Shown(f"{table(head, rows)}<p><small>{escape(what)}</small></p>", f"{text}\n{what}")
 
@@ -160,39 +154,18 @@ def _cycles(case) -> dict[str, float]:
 
 def _edges(case):
     """(between what, ((kind, bytes, colour), ...)) from the registers down to HBM."""
-    sectors = {name: SECTOR_BYTES * case.total(name) for name in SECTORS}
-    spills = (
-        ("spilled, loads", sectors["local_load_sectors"], SPILL),
-        ("spilled, stores", sectors["local_store_sectors"], SPILL),
-    )
+
+    def edge(loads, stores, unit=SECTOR_BYTES):
+        return ("loads", unit * case.total(loads), LOAD), ("stores", unit * case.total(stores), STORE)
+
+    spills = [
+        (f"spilled, {kind}", nbytes, SPILL) for kind, nbytes, _ in edge("local_load_sectors", "local_store_sectors")
+    ]
     return (
-        (
-            "registers and L1",
-            (
-                ("loads", sectors["l1_load_sectors"], LOAD),
-                ("stores", sectors["l1_store_sectors"], STORE),
-                *(spill for spill in spills if spill[1]),
-            ),
-        ),
-        (
-            "L1 and L2",
-            (("loads", sectors["l2_sectors_read"], LOAD), ("stores", sectors["l2_sectors_written"], STORE)),
-        ),
-        (
-            "L2 and HBM",
-            (("loads", case.total("dram_read_bytes"), LOAD), ("stores", case.total("dram_write_bytes"), STORE)),
-        ),
+        ("registers and L1", (*edge("l1_load_sectors", "l1_store_sectors"), *(spill for spill in spills if spill[1]))),
+        ("L1 and L2", edge("l2_sectors_read", "l2_sectors_written")),
+        ("L2 and HBM", edge("dram_read_bytes", "dram_write_bytes", unit=1)),
     )
-
-
-SECTORS = (
-    "l1_load_sectors",
-    "l1_store_sectors",
-    "local_load_sectors",
-    "local_store_sectors",
-    "l2_sectors_read",
-    "l2_sectors_written",
-)
 
 
 def _draw_hierarchy(axes, x, case, most, wide):
@@ -211,20 +184,14 @@ def _draw_hierarchy(axes, x, case, most, wide):
             at = x + 9 * (i + 0.5) / len(edge) - 0.8
             width = max(0.06, 1.3 * total / most)
             start, length = (bottom, 2.6) if "loads" in kind else (top, -2.6)
-            axes.add_patch(
-                FancyArrow(
-                    at,
-                    start,
-                    0,
-                    length,
-                    width=width,
-                    head_width=width + 0.5,
-                    head_length=0.5,
-                    length_includes_head=True,
-                    color=colour,
-                    linewidth=0,
-                )  # fmt: skip
-            )
+            look = {
+                "head_width": width + 0.5,
+                "head_length": 0.5,
+                "length_includes_head": True,
+                "color": colour,
+                "linewidth": 0,
+            }
+            axes.add_patch(FancyArrow(at, start, 0, length, width=width, **look))
             many = len(edge) > 2 and not wide
             text = f"{total / 1e9:.1f}" if many else f"{total / 1e9:.1f} GB"
             beside = at + width / 2 + 0.35

@@ -21,6 +21,7 @@ from quack_tutorial.records.cells import CellKey, default_rows
 from quack_tutorial.records.statistics import median
 
 from .player import page
+from .suites import lined_up
 from .theme import asset
 
 HEAD = ("", "N", "model", "measured", "of the ceiling", "of the peak", "DRAM", "registers", "spilled")
@@ -128,10 +129,7 @@ class Rung:
         )
 
     def __repr__(self) -> str:
-        table = (self.head, *self.rows)
-        widths = [max(map(len, column)) for column in zip(*table)]
-        lines = ["  ".join(text.rjust(width) for text, width in zip(row, widths)) for row in table]
-        return "\n".join([self.title, *lines, self.where])
+        return "\n".join([self.title, *lined_up((self.head, *self.rows), str.rjust), self.where])
 
 
 def in_flight(entry) -> int:

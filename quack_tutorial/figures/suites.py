@@ -135,6 +135,13 @@ def shown(columns, rows) -> Shown:
     return Shown(table(columns, rows), "\n".join("  ".join(map(_cell, row)) for row in (columns, *rows)))
 
 
+def lined_up(rows, first=str.ljust) -> list[str]:
+    """The rows as lines, whose columns end below each other; `first` is how a text stands in the first one."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    stands = [first, *[str.rjust] * (len(widths) - 1)]
+    return ["  ".join(stand(text, width) for stand, text, width in zip(stands, row, widths)) for row in rows]
+
+
 def table(columns, rows) -> str:
     """An HTML table in a box of its own that scrolls; numbers stand at the right, `text` in backticks is code."""
     head = "".join(f'<th scope="col">{_inline(column)}</th>' for column in columns)
