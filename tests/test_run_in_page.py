@@ -420,7 +420,7 @@ def test_what_was_read_of_another_card_is_out_of_date(reader):
     """A cell that asks for it, and one that reads what that one bound; one that does not depend on it is left alone."""
     steps = [
         {"type": [3, "print(1)"]},
-        {"type": [4, "from quack_tutorial import card\nrow = card.meant()\nprint(row.card)"]},
+        {"type": [4, "from quack_tutorial import card\nrow = card.selected()\nprint(row.card)"]},
         {"type": [5, "print('of', row.card)"]},
         {"enter": 5},
         {"card": "h200"},

@@ -4,9 +4,8 @@ matplotlib draws; its SVG is put into the page with every colour named as a CSS 
 page's font, for a wide column and for a phone's, of which the page shows one. The numbers stand below as a table. `Chart.figure`
 is the matplotlib figure itself, for other uses.
 
-Records may be dictionaries with the keys operation, provider (or version), dtype, N, gb_s, and, where known, M,
-fraction_of_ceiling, ceiling_gb_s, ceiling, device, date; or the `Record`s of `bench`. A record's ceiling is the
-kernel that speeds are measured against; a chart calls it by what it does, see `bench.records.RULERS`.
+Records are the `Record`s of `bench`, or dictionaries as `flat` makes them of those. A record's ceiling is the kernel that speeds
+are measured against; a chart calls it by what it does, see `bench.records.RULERS`.
 
 Not covered: error bars, times.
 """
@@ -162,7 +161,7 @@ def throughput(records, operation=None, dtype=None, M=None, here=None, title=Non
     ValueError where nothing is left to draw.
     """
     table = _chosen(records, operation, dtype, M)
-    curves = _curves(table)
+    curves = _curves(table) | {CEILING: sorted({r["N"]: r["ceiling_gb_s"] for r in table}.items())}
     mine = _curves(_chosen(here, operation, dtype, M)) if here else {}
     mine.pop(CEILING, None)
     styles, (short, whole) = _styles(curves), ruler(r.get("ceiling") for r in table)
@@ -216,12 +215,11 @@ def ladder(records, operation=None, dtype=None, N=None, title=None) -> Chart:
     A bar leads to the section with its version's code, see `SECTIONS`. ValueError where records of more than one size are left,
     or none.
     """
-    table = [r for r in _chosen(records, operation, dtype, None) if N is None or r.get("N") == N]
-    table = [r for r in table if _provider(r) != CEILING]
-    sizes = {(r.get("M"), r.get("N"), r.get("dtype")) for r in table}
+    table = [r for r in _chosen(records, operation, dtype, None) if N in (None, r["N"])]
+    sizes = {(r["M"], r["N"], r["dtype"]) for r in table}
     if len(sizes) != 1:
         raise ValueError(f"a ladder has one size, the records have {len(sizes)}: choose one by dtype= and N=")
-    shares = [(_provider(r), 100 * _fraction(r), r["gb_s"]) for r in _taught(table)]
+    shares = [(r["provider"], 100 * r["fraction_of_ceiling"], r["gb_s"]) for r in _taught(table)]
     short, whole = ruler(r.get("ceiling") for r in table)
     names = [name for name, _, _ in shares]
     places, links = range(len(shares)), code_links(table[0]["operation"], names)
@@ -251,12 +249,11 @@ def ladder(records, operation=None, dtype=None, N=None, title=None) -> Chart:
     if len(shares) == 1:
         summary = f"{first[0]}: {first[1]:.0f} % of the speed of {whole}."
     (m, n, kind) = sizes.pop()
-    size = f", {m:,} rows of {n:,} {kind}" if m and n else ""
     rows = tuple((name, f"{gb_s:,.0f}", f"{share:.1f} %") for name, share, gb_s in shares)
     head = ("version", "GB/s", f"of the {short}")
     return Chart(
         draw,
-        title or f"{_what(table, False)}: what each version gains{size}",
+        title or f"{_what(table, False)}: what each version gains, {m:,} rows of {n:,} {kind}",
         summary,
         _origin(table, None),
         head,
@@ -273,14 +270,14 @@ def climb(records, operation, dtype, title=None, versions=None) -> Chart:
     out: all); one that has no speed keeps its place, and the chart says why. A point leads to the section with its version's code,
     see `SECTIONS`. ValueError where nothing is left to draw.
     """
-    table = [r for r in _taught(_chosen(records, operation, dtype, None)) if _provider(r) != CEILING]
-    table = [r for r in table if versions is None or _provider(r) in versions]
+    table = _taught(_chosen(records, operation, dtype, None))
+    table = [r for r in table if versions is None or r["provider"] in versions]
     if not table:
         raise ValueError(f"none of the versions {', '.join(versions)} is recorded")
     sizes, (short, whole) = sorted({r["N"] for r in table}), ruler(r.get("ceiling") for r in table)
-    versions = list(versions or dict.fromkeys(_provider(r) for r in table))
-    share = {(_provider(r), r["N"]): 100 * _fraction(r) for r in table}
-    peak = {(_provider(r), r["N"]): r.get("percent_of_datasheet") for r in table}
+    versions = list(versions or dict.fromkeys(r["provider"] for r in table))
+    share = {(r["provider"], r["N"]): 100 * r["fraction_of_ceiling"] for r in table}
+    peak = {(r["provider"], r["N"]): r.get("percent_of_datasheet") for r in table}
     timed = {version for version, _ in share}
     without = {version: _why_not(records, operation, dtype, version) for version in versions if version not in timed}
     links = code_links(operation, versions)
@@ -340,7 +337,7 @@ def climb(records, operation, dtype, title=None, versions=None) -> Chart:
 
 
 def flat(records) -> list[dict]:
-    """Records as one dictionary for each speed; ceilings among them as provider "ceiling"."""
+    """Records as one dictionary for each speed."""
     rows = []
     for record in records:
         if isinstance(record, dict):
@@ -359,15 +356,11 @@ def flat(records) -> list[dict]:
     return rows
 
 
-def _provider(row) -> str:
-    return row.get("provider") or row.get("version") or "?"
-
-
 def _taught(table) -> list:
     """The records in the order in which their versions are taught; those of versions that are not taught come last."""
-    operation = table[0].get("operation")
+    operation = table[0]["operation"]
     order = [*SECTIONS.get(operation, OPERATIONS[operation].ladder), "what ships"]
-    return sorted(table, key=lambda r: order.index(_provider(r)) if _provider(r) in order else len(order))
+    return sorted(table, key=lambda r: order.index(r["provider"]) if r["provider"] in order else len(order))
 
 
 def _why_not(records, operation, dtype, version, N=None) -> str:
@@ -381,39 +374,24 @@ def _why_not(records, operation, dtype, version, N=None) -> str:
 def _chosen(records, operation, dtype, M):
     wanted = {"operation": operation, "dtype": dtype, "M": M}
     table = flat(records)
-    kept = [r for r in table if r.get("gb_s") and all(v is None or r.get(k) == v for k, v in wanted.items())]
+    kept = [r for r in table if all(v in (None, r[k]) for k, v in wanted.items())]
     if not kept:
         told = ", ".join(f"{k} {v}" for k, v in wanted.items() if v is not None) or "a speed"
         raise ValueError(f"none of {len(table)} records has {told}")
     for key in ("operation", "dtype"):
-        kinds = {r.get(key) for r in kept}
+        kinds = sorted({r[key] for r in kept})
         if len(kinds) > 1:
-            raise ValueError(
-                f"the records are of several: {', '.join(map(str, sorted(kinds, key=str)))}; choose one by {key}="
-            )
+            raise ValueError(f"the records are of several: {', '.join(kinds)}; choose one by {key}=")
     return kept
-
-
-def _fraction(row) -> float:
-    if row.get("fraction_of_ceiling"):
-        return row["fraction_of_ceiling"]
-    if row.get("ceiling_gb_s"):
-        return row["gb_s"] / row["ceiling_gb_s"]
-    raise ValueError(f"the record of {_provider(row)} has neither fraction_of_ceiling nor ceiling_gb_s")
 
 
 def _curves(table) -> dict[str, list[tuple[int, float]]]:
     curves = {}
     for r in table:
-        points = curves.setdefault(_provider(r), {})
+        points = curves.setdefault(r["provider"], {})
         if r["N"] in points:
-            raise ValueError(f"{_provider(r)} has two speeds at N = {r['N']}: choose one by M=")
+            raise ValueError(f"{r['provider']} has two speeds at N = {r['N']}: choose one by M=")
         points[r["N"]] = r["gb_s"]
-    if CEILING not in curves:
-        known = {r["N"]: r.get("ceiling_gb_s") or r["gb_s"] / r["fraction_of_ceiling"] for r in table
-                 if r.get("ceiling_gb_s") or r.get("fraction_of_ceiling")}  # fmt: skip
-        if known:
-            curves[CEILING] = known
     return {name: sorted(points.items()) for name, points in curves.items()}
 
 
@@ -431,11 +409,9 @@ def _styles(curves):
 
 
 def _throughput_summary(curves, whole) -> str:
-    ceiling = dict(curves.get(CEILING, []))
+    ceiling = dict(curves[CEILING])
     name = "ours" if "ours" in curves else next(n for n, _ in _ordered(curves) if n != CEILING)
-    shares = [gb_s / ceiling[n] for n, gb_s in curves[name] if ceiling.get(n)]
-    if not shares:
-        return f"{len(curves)} implementations."
+    shares = [gb_s / ceiling[n] for n, gb_s in curves[name]]
     low, high = f"{100 * min(shares):.0f}", f"{100 * max(shares):.0f}"
     span = f"{low} %" if low == high else f"{low} to {high} %"
     return f"{name[0].upper() + name[1:]}: {span} of the speed of {whole}."
@@ -448,8 +424,7 @@ def _by_size(sizes, curves):
 
 def _what(table, with_dtype=True) -> str:
     first = table[0]
-    words = [str(first.get("operation", "")).replace("_", "-"), str(first.get("dtype", "")) if with_dtype else ""]
-    text = ", ".join(word for word in words if word and word != "None") or "kernels"
+    text = first["operation"] + (f", {first['dtype']}" if with_dtype else "")
     return (text[0].upper() + text[1:]).replace("Rmsnorm", "RMSNorm")
 
 
@@ -464,15 +439,10 @@ def _versions(row) -> list:
 def _origin(table, here) -> str:
     days = {}  # by device and versions
     for r in table:
-        if r.get("device"):
-            days.setdefault(", ".join([r["device"], *_versions(r)]), []).append(r.get("date", "no date"))
+        days.setdefault(", ".join([r["device"], *_versions(r)]), []).append(r["date"])
     devices = sorted(f"{device}, {first_to_last(found)}" for device, found in days.items())
-    text = f"Measured on {'; '.join(devices)}." if devices else "Measured; the records name no device."
-    text += on_earlier_kernels((r.get("operation"), r["date"]) for r in table if r.get("date"))
-    if here:
-        own = sorted({str(r["device"]) for r in flat(here) if r.get("device")})
-        text += f" This machine: {', '.join(own) or 'device not named'}."
-    return text
+    text = f"Measured on {'; '.join(devices)}." + on_earlier_kernels((r["operation"], r["date"]) for r in table)
+    return text + (f" This machine: {', '.join(sorted({r['device'] for r in here}))}." if here else "")
 
 
 # Drawing -------------------------------------------------------------------------------------------------------------

@@ -287,7 +287,7 @@ def test_what_depends_on_the_card_names_it(session):
     """A cell that asks, and one that reads a name that such a cell bound, itself or in a function; no other."""
     cells = [
         "from quack_tutorial import card\ndef sms():\n    return row.sms\nplain = 1",
-        "row = card.meant()",
+        "row = card.selected()",
         "plain + 1",
         "sms()",
         "row = 3",

@@ -30,7 +30,7 @@ def records(providers=("ours", "eager"), dtype="float32"):
 
 def versions():
     return [
-        {"operation": "softmax", "version": v, "dtype": "float32", "M": 8192, "N": 16384, "gb_s": s,
+        {"operation": "softmax", "provider": v, "dtype": "float32", "M": 8192, "N": 16384, "gb_s": s,
          "ceiling": "torch copy", "fraction_of_ceiling": s / 4000, "device": "Made-up GPU", "date": "2026-01-02"}
         for v, s in (("three passes", 1000.0), ("one read", 3800.0))
     ]  # fmt: skip
@@ -168,7 +168,7 @@ def test_a_version_leads_to_the_section_with_its_code_and_in_a_live_notebook_to_
 @pytest.mark.parametrize("draw", (ladder, climb), ids=("ladder", "climb"))
 def test_points_and_bars_are_links_for_the_mouse_and_names_for_the_keyboard(draw, monkeypatch):
     monkeypatch.setenv("QUACK_TUTORIAL_PROGRESS", "0")  # as in a build
-    made = [{**row, "version": name} for row, name in zip(versions(), ("three-pass", "not taught"))]
+    made = [{**row, "provider": name} for row, name in zip(versions(), ("three-pass", "not taught"))]
     chart = draw(made, "softmax", "float32")
     html = chart._repr_html_()
     # In a live notebook no drawing holds a link, at which JupyterLab stops with an error; those below it stay.
@@ -224,7 +224,7 @@ def test_every_recorded_ceiling_has_a_name():
 
 def test_versions_stand_in_the_order_in_which_they_are_taught():
     names = ("what ships", "cluster", "online", "three-pass")  # a later measurement comes last in a record
-    made = [{**versions()[0], "version": name} for name in names]
+    made = [{**versions()[0], "provider": name} for name in names]
     assert [row[0] for row in ladder(made).rows] == ["three-pass", "online", "cluster", "what ships"]
     assert [row[0] for row in climb(made, "softmax", "float32").rows] == [
         "three-pass",
