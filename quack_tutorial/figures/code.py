@@ -16,8 +16,7 @@ import textwrap
 from html import escape
 from pathlib import Path
 
-from .player import page
-from .theme import asset
+from .player import still
 
 
 def code_diff(old, new) -> Shown:
@@ -50,13 +49,7 @@ class Shown:
             names = ", ".join(name for name, _ in self.whole)
             rows += f"<details><summary>Whole kernel ({escape(names)}), new lines marked</summary>"
             rows += f"{_rows(self.whole)}</details>"
-        return page(
-            title=self.title,
-            caption=f"<p>{escape(self.summary)}</p>",
-            picture=f'<style>{asset("ladder.css")}</style><div class="qt-diff">{rows}</div>',
-            origin=self.where,
-            data=[self.title, self.summary],
-        )
+        return still(self.title, self.summary, f'<div class="qt-diff">{rows}</div>', self.where, self.summary)
 
     def __repr__(self) -> str:
         lines = [self.title]

@@ -228,6 +228,12 @@ def page(
     )
 
 
+def still(title, caption, table, origin, data) -> str:
+    """The HTML of a table or listing of a ladder, in which nothing moves; `data` tells it from others of its title."""
+    table = f"<style>{asset('ladder.css')}</style>{table}"
+    return page(title=title, caption=f"<p>{escape(caption)}</p>", picture=table, origin=origin, data=[title, data])
+
+
 STRIPPED = (
     '<p class="qt-stripped">The drawing is left out, because this notebook is not trusted: choose Trust Notebook in the '
     "File menu.</p>"

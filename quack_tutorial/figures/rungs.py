@@ -20,9 +20,8 @@ from quack_tutorial.records import compiled, memory, profile, results
 from quack_tutorial.records.cells import CellKey, default_rows
 from quack_tutorial.records.statistics import median
 
-from .player import page
+from .player import still
 from .suites import lined_up
-from .theme import asset
 
 HEAD = ("", "N", "model", "measured", "of the ceiling", "of the peak", "DRAM", "registers", "spilled")
 SIZES = (1024, 4096, 16384, 131072)
@@ -119,14 +118,8 @@ class Rung:
             + "</tbody>"
             for dtype, rows in groupby(self.rows, key=lambda row: row[0])
         )
-        table = f"<table><thead><tr>{head}</tr></thead>{body}</table>"
-        return page(
-            title=self.title,
-            caption=f"<p>{escape(self.summary)}</p>",
-            picture=f'<style>{asset("ladder.css")}</style><div class="qt-table qt-rung">{table}</div>',
-            origin=self.where,
-            data=[self.title, self.rows],
-        )
+        table = f'<div class="qt-table qt-rung"><table><thead><tr>{head}</tr></thead>{body}</table></div>'
+        return still(self.title, self.summary, table, self.where, self.rows)
 
     def __repr__(self) -> str:
         return "\n".join([self.title, *lined_up((self.head, *self.rows), str.rjust), self.where])

@@ -20,8 +20,7 @@ from quack_tutorial.records import folder
 from quack_tutorial.records.bench import ruler
 from quack_tutorial.records.cells import default_rows
 
-from .player import page
-from .theme import asset
+from .player import still
 
 PALE = 0.6  # a share of the ceiling's speed that has no colour left
 AXES = {
@@ -91,13 +90,8 @@ class HeatMap:
         share = f"{100 * self.places[self.best]:.0f} %"
         place = f"{counted(self.best[0], self.rows)}, {counted(self.best[1], self.columns)}"
         best = f"Best: {place}, {share} of the speed of {self.ceiling}."
-        return page(
-            title=self.title,
-            caption=f"<p>{escape(best)} An empty place was not tried or is no configuration.</p>",
-            picture=f'<style>{asset("ladder.css")}</style><div class="qt-table">{table}</div>',
-            origin=self.where,
-            data=[self.title, best],
-        )
+        caption = f"{best} An empty place was not tried or is no configuration."
+        return still(self.title, caption, f'<div class="qt-table">{table}</div>', self.where, best)
 
     def __repr__(self) -> str:
         lines = [f"{r:6} x {c:5}: {share:.0%}" for (r, c), share in sorted(self.places.items())]
