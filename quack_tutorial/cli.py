@@ -10,10 +10,10 @@ import errno
 import os
 import sys
 from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
 
 from quack_tutorial import card, machine
+from quack_tutorial.above import brought
 
 # name, what it does, module
 COMMANDS = (
@@ -64,8 +64,7 @@ def main(argv=None):
 
 def commands_of() -> tuple:
     """(name, what it does, module) of every command that is installed."""
-    brought = (entry.load() for entry in sorted(entry_points(group="quack_tutorial.commands"), key=lambda e: e.name))
-    return COMMANDS + tuple(command for table in brought for command in table)
+    return COMMANDS + tuple(command for table in brought("commands") for command in table)
 
 
 def _run(argv) -> int:

@@ -81,3 +81,11 @@ def test_the_output_of_who_calls_main_is_left_as_it_was(monkeypatch):
     assert cli.main(["record", "--take", "nowhere"]) == 2
     print("still there")
     assert sys.stdout.getvalue() == "still there\n"
+
+
+def test_a_checkout_that_is_not_installed_has_every_command_too(monkeypatch):
+    from quack_tutorial import above
+
+    whole = cli.commands_of()
+    monkeypatch.setattr(above, "entry_points", lambda group: ())
+    assert cli.commands_of() == whole and {"bench", "grade"} <= {name for name, *_ in whole}

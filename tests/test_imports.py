@@ -33,7 +33,7 @@ ROOMS = {
         "command pytest_plugin __main__",
     ),
     "quack_tutorial": (
-        "hardware machine kernel_cache reference myst",
+        "above hardware machine kernel_cache reference myst",
         "card",
         "kernels compiler",
         "occupancy",

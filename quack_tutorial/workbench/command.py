@@ -17,11 +17,11 @@ import shutil
 import socket
 import sys
 from contextlib import suppress
-from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
 from quack_tutorial import machine, myst
+from quack_tutorial.above import brought
 
 from . import copies, first_page
 
@@ -121,8 +121,8 @@ def texts() -> dict[str, bytes]:
     found = {f"notebooks/{file.name}": file.read_bytes() for file in sorted((ROOT / "notebooks").glob("*.ipynb"))}
     if find_spec("jupytext") is None:  # which turns MyST into notebooks
         return found | {f"book/{file.name}": file.read_bytes() for file in sorted((ROOT / "book").glob("*.md"))}
-    for entry in entry_points(group="quack_tutorial.notebooks"):  # of rooms above this package: the labs
-        found |= entry.load()()
+    for more in brought("notebooks"):  # the labs
+        found |= more()
     found |= _pages()
     kernel = _kernel()
     for path, content in found.items():
