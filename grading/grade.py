@@ -183,8 +183,8 @@ def nothing(name: str, file: str, seed: int, refused: Refused) -> Report:
     return Report(name, file, seed, tuple(checks)).cleaned()
 
 
-def lab_of(name: str, data: bytes, otherwise: str = "") -> str | None:
-    """The lab of a file by its name, else by the checks that it calls, else `otherwise`."""
+def lab_of(name: str, data: bytes) -> str | None:
+    """The lab of a file by its name, else by the checks that it calls."""
     known = folders()
     stem, _ = original(name)
     if stem in known:
@@ -193,7 +193,7 @@ def lab_of(name: str, data: bytes, otherwise: str = "") -> str | None:
     if len(within) == 1:
         return within[0]
     called = Counter(lab for lab in CALLS.findall(data.decode("utf-8", "replace")) if lab in known)
-    return called.most_common(1)[0][0] if called else otherwise or None
+    return called.most_common(1)[0][0] if called else None
 
 
 def original(name: str) -> tuple[str, int]:

@@ -295,7 +295,7 @@ def test_a_browsers_name_is_the_labs(file, of, copies):
 
 def test_a_notebook_without_a_name_is_told_by_its_checks():
     assert lab_of("Untitled.ipynb", b'labs.check(\\"floor\\", time_us)') == "floor"
-    assert lab_of("Untitled.ipynb", b"{}") is None and lab_of("hw.py", b"", "roof") == "roof"
+    assert lab_of("Untitled.ipynb", b"{}") is None
 
 
 def test_a_folder_of_many_files_is_not_told_whole(tmp_path, capsys):
