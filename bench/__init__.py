@@ -4,16 +4,11 @@ What is timed stands in `quack_tutorial.operations`.
 
 | module          | what it holds                                                                            |
 |-----------------|------------------------------------------------------------------------------------------|
-| `cells`         | which cells are measured: operation, type, rows and columns                              |
 | `ours`          | our kernels by name, and the PTX of what is timed                                        |
-| `public`        | the series of such calls, for `bench --public`                                           |
-| `plain_kernels` | the vector kernels (read, copy, add) that a ceiling is the fastest of                    |
+| `public`        | the calls that a torch user makes, for `bench --public`                                           |
 | `plain_tile`    | our kernels' own tiles without the arithmetic, for the ceilings as well                  |
 | `ceilings`      | the ceiling of one size: the best of those kernels, found by a sweep                     |
 | `correctness`   | float64 reference on sampled rows, before anything is timed                              |
-| `timing`        | CUDA-graph replays over rotating buffers, providers interleaved                          |
-| `statistics`    | medians, paired ratios and how sure they are                                             |
-| `records`       | recorded results: device, versions, samples; read, checked, written                      |
 | `measure`       | one cell: set up, check, time                                                            |
 | `worker`        | the process that measures cells                                                          |
 | `gpu_lock`      | several workers on one GPU: one has it, others compile                                   |
@@ -21,7 +16,6 @@ What is timed stands in `quack_tutorial.operations`.
 | `tuning`        | the process that tries configurations of one kernel at one size                          |
 | `tune`          | `quack-tutorial tune`                                                                    |
 | `command`       | `quack-tutorial bench`                                                                   |
-| `results`       | `quack-tutorial results`, and the curves that the book draws                             |
 | `cheats`        | a dozen ways to fool a benchmark, and the checks that catch them                         |
 | `pitfalls`      | `quack-tutorial pitfalls`: a kernel timed in ways that mislead, and in ways that do not  |
 | `memory`        | `quack-tutorial memory`: latencies and bandwidths of the memory hierarchy                |

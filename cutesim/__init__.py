@@ -3,23 +3,23 @@
     run = cutesim.simulate(Softmax(4096), x, out)     # numpy arrays, CPU torch tensors, `Array`s, numbers
     print(run)                                        # races, deadlocks, wrong accesses, with the Python line
 
-Each room imports those above it in this table, and none below:
+Each layer imports those above it in this table, and none below:
 
-| room           | what                                                                                        |
+| layer          | what                                                                                        |
 |----------------|---------------------------------------------------------------------------------------------|
-| `trace`        | what happened, as plain records: one row a warp instruction                                  |
+| `trace`        | what happened, as plain records: one row per warp instruction                                 |
 | `context`      | where the simulator is: the threads that run now, the reader's line, its errors              |
 | `layouts`      | CuTe's layout algebra, on plain integers                                                     |
 | `values`       | types, dynamic values, register vectors, arithmetic                                          |
 | `memory`       | pointers and tensors: where bytes are, which accesses are refused                            |
 | `machine`      | branches under masks, warps, barriers, clusters, asynchronous copies: who waits for whom     |
-| `dialect`      | the DSL's names, as the simulator answers them                                               |
+| `dialect`      | what each of the DSL's names does here                                                       |
 | `hopper`       | more names: tensor maps, matrix products; everything else works without it                   |
 | `torch_answer` | the part of torch that scripts use, where torch is not installed                              |
 | `language`     | the reader's source: functions rewritten, objects replaced, imports answered                 |
 | `analysis`     | from a trace to numbers and findings: races, sectors, bank conflicts                         |
 | `run`          | one run, and what is wrong with it                                                           |
-| `orders`       | every order in which a small kernel's warps may come, and the one that fails as a story      |
+| `orders`       | every order in which a small kernel's warps may run, and the failing one told as a story    |
 | `simulation`   | `simulate`: a run, or many                                                                    |
 | `mutants`      | a kernel with one step removed or altered, and what is then found                            |
 | `files`, `command`, `pytest_plugin` | somebody's own file: `cutesim check FILE.py`, and a fixture             |
@@ -27,7 +27,7 @@ Each room imports those above it in this table, and none below:
 `python -m cutesim script.py` runs a script that imports cutlass where the DSL is not installed.
 
 It is independent and not NVIDIA's; it reads source that the reader or this project wrote, never what the DSL emitted.
-It tells what a kernel does, not how long it takes.
+It shows what a kernel does, not how long it takes.
 """
 
 from importlib import import_module

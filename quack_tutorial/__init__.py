@@ -1,4 +1,4 @@
-"""Memory-bound GPU kernels in CuTe DSL: write them, run them on a Hopper GPU or on a simulator, and see what they did.
+"""Memory-bound GPU kernels in CuTe DSL: write them, run them on an NVIDIA GPU or on a simulator, and see what they did.
 
 | name       | what it does                                                                      |
 |------------|-----------------------------------------------------------------------------------|

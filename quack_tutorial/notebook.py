@@ -311,7 +311,7 @@ class Timing:
     """A kernel's time: microseconds a launch, GB/s of `nbytes`, beside a plain copy of as many bytes on the same GPU.
 
     The copy is the faster of two: torch's `copy_`, and its addition of 0. A kernel that hardly writes is compared with a plain
-    read instead, the faster of two of `bench.plain_kernels`, because HBM reads faster than it copies.
+    read instead, the faster of two of `quack_tutorial.plain_kernels`, because HBM reads faster than it copies.
     """
 
     us: float
@@ -381,7 +381,8 @@ def time(kernel, *args, nbytes=None) -> Timing | NotTimed:
     """The time of `kernel(*args)` on this machine's GPU; `args` as for `launch`.
 
     `nbytes` is what the kernel must move; None counts each tensor once, which is right where each is either read or written.
-    Inputs go round so that none is found in L2, launches are replayed from a CUDA graph, and the median counts (`bench.timing`).
+    Inputs go round so that none is found in L2, launches are replayed from a CUDA graph, and the median counts, see
+    `quack_tutorial.timing`.
     The ruler is a plain copy; it is a plain read where one tensor, which a launch leaves as it was, is more than ten times as
     large as all others together.
     A kernel whose host function takes no `stream` cannot be in a graph: the host makes each call, and the answer says so.

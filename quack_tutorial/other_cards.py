@@ -4,7 +4,7 @@ An extension of IPython, which the book's build loads in each kernel (`book/exte
 it asks `card` for the one that is selected, or reads a name that such a cell has bound. Once such a cell has run, it runs again for
 each other card, on names of that card's own, and publishes what it gave there as JSON in a script element, for the page to show:
 
-    {"here": "h200", "card": "h100", "outputs": [{"text": "..."}, {"text/html": "..."}]}
+    {"here": "h100", "card": "h200", "outputs": [{"text": "..."}, {"text/html": "..."}]}
 
 A cell that fails there also has {"missing": true}: what it needs was not measured on that card.
 

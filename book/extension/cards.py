@@ -1,6 +1,6 @@
 """Both cards on every page: what `quack_tutorial.other_cards` published beside a cell's output stands there, too; one is shown.
 
-What a cell gave on the book's own card is in `div.qt-card.qt-of-h200`, and what it gave on another in `details.qt-card.qt-of-h100`:
+What a cell gave on the book's own card is in `div.qt-card.qt-of-h100`, and what it gave on another in `details.qt-card.qt-of-h200`:
 without scripts a reader has both, one folded. `static/cards.js` keeps the choice of a reader as `data-card` of the page's root, and
 `cards.css`, written here, shows what belongs to it. Outputs that are alike on both stand once. A cell that has boxes of its own for
 the cards gets no output of a run on a GPU (`on_gpu.py`), which read one card's records and would be a second box of its name.

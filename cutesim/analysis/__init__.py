@@ -10,7 +10,7 @@
 | `traffic`              | sectors, bytes and banks, by line, by tensor and in all                 |
 | `exchange`             | shuffles, barriers, bytes between blocks                                |
 | `rounding`             | whether a wrong number is a wrong formula's, or a right one's rounding  |
-| `table`                | what the counts are handed out in                                       |
+| `table`                | tables of counts, which print as text                                       |
 """
 
 from .exchange import Chain, ShuffleGraph, barrier_counts, dsmem_matrix, shuffle_graph

@@ -1,4 +1,4 @@
-"""What Hopper's kernels use beyond this book: importing this package adds its names to `names`. Without it everything else works.
+"""What published Hopper kernels use that this book's do not: importing this package adds it to `names`; all else works without it.
 
 | module          | what                                                                                    |
 |-----------------|-----------------------------------------------------------------------------------------|
@@ -42,7 +42,7 @@ from . import (
 
 
 def _extend() -> None:
-    """Add these rooms' names to the DSL's namespaces."""
+    """Add this package's names to the DSL's namespaces."""
     space, tokens = names.Namespace, names.Tokens
     arch, cute, cutlass = names.ARCH.__dict__, names.CUTE.__dict__, names.CUTLASS.__dict__
     for name in (

@@ -3,11 +3,11 @@
 | module                        | what                                                                          |
 |-------------------------------|-------------------------------------------------------------------------------|
 | `control`, `loops`, `joins`   | branches and loops under masks, calls that may block, joined names            |
-| `scheduler`, `progress`       | launches, batches of blocks, warps; a long run's line                         |
+| `scheduler`, `progress`       | launches, batches of blocks, warps; the progress line of a long run                         |
 | `warps`, `barriers`           | shuffles, votes; barriers of warps and blocks                                 |
 | `cluster`, `mbarriers`        | clusters of blocks, mbarriers and their phases                                |
 | `asynchronous`, `pipeline`    | cp.async, bulk copies, st.async; cutlass.pipeline                             |
-| `atomics`                     | atomics                                                                        |
+| `atomics`                     | atomic operations                                                                        |
 | `copying`, `shapes`           | tiled copies; functions of shapes that know tensors                           |
 | `shared_memory`               | SmemAllocator                                                                  |
 | `host`                        | what a file calls outside its kernels                                         |

@@ -3,7 +3,7 @@
 | module   | what                                                                      |
 |----------|---------------------------------------------------------------------------|
 | `steps`  | what a step does that others can see, and which steps commute             |
-| `run`    | one run whose every step is chosen                                        |
+| `order`    | one run whose every step is chosen                                        |
 | `search` | which orders are left to try                                              |
 | `story`  | a failing order, shrunk to the decisions that matter and told             |
 | `choices` | all states of a small kernel, for a reader who chooses who goes next     |
@@ -14,8 +14,9 @@
 | `clean within bounds` | as many as the bounds allow, and none has a finding                              |
 | `wrong`               | in one order there is a race, a deadlock, a wrong access, or a wrong result      |
 
-(`not simulated` is raised.) Lanes of a warp run in lockstep. Where no order fails so, and several lanes make an atomic on a word
-that other warps look at or change, each lane's is then a step of its own; if it cannot be, the verdict is `clean within bounds`.
+(`not simulated` is raised.) Lanes of a warp run in lockstep. Where no order fails that way, and several lanes make an atomic on a
+word that other warps look at or change, each lane's is then a step of its own; if it cannot
+be, the verdict is `clean within bounds`.
 A sum by atomics whose old value nobody reads counts as the same in any order, so its rounding is not tried. Nothing is said of
 other inputs and shapes.
 """
@@ -58,7 +59,7 @@ class Orders(Run):
     whole: bool = False  # no order is left
     decisions: tuple = ()  # story.Decision: what makes the order fail; none where the usual order does
     story: tuple = field(default=(), repr=False)  # story.Sentence, of the failing order
-    apart: frozenset = frozenset()  # of the failing order, see run.Order
+    apart: frozenset = frozenset()  # of the failing order, see order.Order
 
     @property
     def verdict(self) -> str:

@@ -5,7 +5,7 @@ page's font, for a wide column and for a phone's, of which the page shows one. T
 is the matplotlib figure itself, for other uses.
 
 Records are the `Record`s of `bench`, or dictionaries as `flat` makes them of those. A record's ceiling is the kernel that speeds
-are measured against; a chart calls it by what it does, see `bench.records.RULERS`.
+are measured against; a chart calls it by what it does, see `quack_tutorial.records.bench.RULERS`.
 
 Not covered: error bars, times.
 """

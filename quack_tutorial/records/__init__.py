@@ -24,7 +24,7 @@ What does not:
 | `listings/`   | PTX and SASS of a kernel; see `listings`                                      |
 | `validation/` | how the simulator compares with specification, compiler and GPU; see `suite`  |
 
-`changed_kernels.json` names the operations whose kernels have changed since they were timed, see `bench.records`.
+`changed_kernels.json` names the operations whose kernels have changed since they were timed, see `quack_tutorial.records.bench`.
 """
 
 import json
