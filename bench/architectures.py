@@ -9,7 +9,6 @@ refused for less than compute capability 9.0: that is an answer, and the only ot
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import sys
 from collections import Counter
@@ -18,7 +17,7 @@ from collections.abc import Iterator
 from bench import ours
 from quack_tutorial import card, compiler, hardware
 from quack_tutorial.operations import OPERATIONS
-from quack_tutorial.records import FOLDER
+from quack_tutorial.records import FOLDER, read, today
 
 FILE = FOLDER / "compiled" / "architectures.json"
 COMPILES, NEEDS = ANSWERS = "compiles", "needs 9.0"
@@ -68,7 +67,7 @@ def main(argv=None) -> int:
     parser.add_argument("architectures", nargs="*", default=compiler.ARCHITECTURES, metavar="ARCHITECTURE")
     parser.add_argument("--record", action="store_true", help=f"keep the counts in {FILE.name}, for the page on trust")
     args = parser.parse_args(argv)
-    status, kept = 0, json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
+    status, kept = 0, read(FILE) if FILE.exists() else {}
     for arch in args.architectures:
         found = compiled(arch)
         counts = Counter(said if said in ANSWERS else "failed" for said in found.values())
@@ -79,12 +78,10 @@ def main(argv=None) -> int:
         for (operation, provider, dtype, N), said in found.items():
             if said != COMPILES:
                 print(f"  {operation}, {provider}, {dtype} {N}: {said}")
-        date = datetime.datetime.now(datetime.UTC).date().isoformat()
-        kept[arch] = {"programs": len(found), "compile": counts[COMPILES], "need 9.0": counts[NEEDS], "date": date}
+        kept[arch] = {"programs": len(found), "compile": counts[COMPILES], "need 9.0": counts[NEEDS], "date": today()}
     if args.record and not status:
-        FILE.write_text(
-            json.dumps({arch: kept[arch] for arch in CARDS if arch in kept}, indent=1) + "\n", encoding="utf-8"
-        )
+        counts = {arch: kept[arch] for arch in CARDS if arch in kept}
+        FILE.write_text(json.dumps(counts, indent=1) + "\n", encoding="utf-8")
     return int(status)
 
 

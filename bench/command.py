@@ -8,19 +8,19 @@ GPU, of which one measures while others compile (see `gpu_lock`).
 
 from __future__ import annotations
 
-import datetime
 import functools
-import shlex
 import sys
 import time
+from argparse import Namespace
 from collections import Counter
 from pathlib import Path
 
-from bench import public, sweep
+from bench import asked, public, sweep
+from bench.asked import numbers, requested_dtypes, words
 from quack_tutorial import hardware, machine
 from quack_tutorial.operations import OPERATIONS, is_own, named, slug
+from quack_tutorial.records import RecordError, other_version, results, today
 from quack_tutorial.records import bench as records
-from quack_tutorial.records import results
 from quack_tutorial.records.cells import (
     BEFORE,
     DTYPES,
@@ -31,8 +31,6 @@ from quack_tutorial.records.cells import (
     CellKey,
     default_rows,
     expected_cells,
-    requested_dtypes,
-    words,
 )
 
 TIMER = (
@@ -88,12 +86,12 @@ def run(args) -> int:
         keys = requested_cells(args)
         providers = requested_providers(args)
         kept = opened(args)
-    except (ValueError, records.RecordError) as error:
+    except ValueError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
     try:
         return measure(args, keys, providers, kept, here.driver)
-    except (RuntimeError, records.RecordError) as error:
+    except (RuntimeError, RecordError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
 
@@ -191,7 +189,7 @@ def refuse_others(args, kept, driver: str | None, machine: dict) -> None:
     for operation, record in kept.items():
         fresh = new_record(args, operation, machine, driver)
         if other := difference(record, fresh):
-            raise records.RecordError(f"{path_of(args, operation)} is of another machine or version ({other})")
+            raise RecordError(f"{path_of(args, operation)} is of another machine or version ({other})")
 
 
 def started_unless(refuse, start, **more):
@@ -199,7 +197,7 @@ def started_unless(refuse, start, **more):
     worker = start(**more)
     try:
         refuse(worker.machine)
-    except records.RecordError:
+    except RecordError:
         worker.close()
         raise
     return worker
@@ -330,7 +328,7 @@ def new_record(args, operation: str, device: dict, driver: str | None) -> record
         l2_bytes=device["l2_bytes"],
         sms=device["sms"],
         versions=device["versions"],
-        date=datetime.datetime.now(datetime.UTC).date().isoformat(),
+        date=today(),
         command=command_line(args, operation),
         timer=TIMER,
         cells=(),
@@ -339,20 +337,12 @@ def new_record(args, operation: str, device: dict, driver: str | None) -> record
 
 def command_line(args, operation: str | None = None) -> str:
     """The command that measures what `args` ask for, or `operation` of it, without folders, which say nothing to a reader."""
-    line = ["quack-tutorial", "bench", slug(operation or args.operation)]
-    for option in ("dtype", "n", "m", "providers", "without"):
-        if getattr(args, option):
-            line += [f"--{option}", getattr(args, option)]
-    flags = {"ladder": args.ladder, "public": args.public, "public-mean": args.public_mean, "quick": args.quick}
-    line += [f"--{flag}" for flag, given in flags.items() if given]
     out = path_of(args, operation) if operation else args.out
-    if out:
-        line += ["--out", Path(out).name]
-    if args.gpus:
-        line += ["--gpus", str(args.gpus)]
-    if args.workers > 1:
-        line += ["--workers", str(args.workers)]
-    return shlex.join(line)
+    options = ["dtype", "n", "m", "providers", "without", "ladder", "public", "public-mean", "quick", "out", "gpus"]
+    line = asked.command_line(
+        Namespace(**vars(args) | {"out": out}), ["bench", slug(operation or args.operation)], options
+    )
+    return line + (f" --workers {args.workers}" if args.workers > 1 else "")
 
 
 def difference(kept, fresh) -> str:
@@ -360,7 +350,7 @@ def difference(kept, fresh) -> str:
     for name in ("operation", "series", "device", "driver"):
         if getattr(kept, name) != getattr(fresh, name):
             return f"{name} {getattr(kept, name)} there, {getattr(fresh, name)} here"
-    name = records.other_version(kept.versions, fresh.versions)
+    name = other_version(kept.versions, fresh.versions)
     return f"{name} {kept.versions[name]} there, {fresh.versions[name]} here" if name else ""
 
 
@@ -373,12 +363,3 @@ def describe(record, cell) -> str:
     row = results.row(record, cell)
     others = "; ".join(f"{r.provider}: {r.status}, {r.message}" for r in cell.results if r.status != "ok")
     return f"{head} {results.sentence(row)}; {ceiling}" + (f"; {others}" if others else "")
-
-
-def numbers(text, option) -> tuple[int, ...]:
-    """The positive whole numbers of a list separated by commas; ValueError names `option`."""
-    found = words(text)
-    for word in found:
-        if not word.isdecimal() or int(word) < 1:
-            raise ValueError(f"{option} takes positive whole numbers separated by commas, got {word!r}")
-    return tuple(int(word) for word in found)

@@ -17,16 +17,11 @@ gradients' relative distances (of norms).
 
 from __future__ import annotations
 
-import json
-import sys
-from pathlib import Path
-
 import torch
 import torch.nn.functional as F
 
-from bench.command import numbers
-from quack_tutorial import machine, ops
-from quack_tutorial.records.bench import minute
+from bench.asked import command_line, numbers, on_a_gpu
+from quack_tutorial import ops, records
 
 SHAPES = ((4096, 32000), (4096, 128256), (2048, 151936))  # width of the hidden states, words
 TOKENS = 8192
@@ -176,7 +171,7 @@ class Clock:
                 end.record()
                 end.synchronize()
                 if turn >= 0:
-                    found[name].append(float(f"{start.elapsed_time(end):.5g}"))
+                    found[name].append(records.rounded(start.elapsed_time(end)))
         return found
 
 
@@ -189,29 +184,21 @@ def add_arguments(parser):
     parser.add_argument("--out", metavar="FILE", help="keep the record in this file, from the first shape on")
 
 
-def run(args) -> int:
-    """Measure and print every shape; 2 without a Hopper GPU."""
-    here = machine.detect()
-    if here.device != "cuda":
-        print(f"head: {here.reason}", file=sys.stderr)
-        return 2
+@on_a_gpu
+def run(args, found) -> int:
+    """Measure and print every shape; 2 without a GPU."""
     from bench.worker import describe
 
     (tokens,) = numbers(args.tokens, "--tokens")
-    record = {
-        **describe(),
-        "driver": here.driver,
-        "date": minute(),
-        "command": f"quack-tutorial head --tokens {tokens}{' --tuned' if args.tuned else ''}",
-        "shapes": [],
-    }
+    line = command_line(args, ["head"], ["tokens", "tuned", "out"])
+    record = records.stamped(describe(), found.driver, line) | {"shapes": []}
     for width, words in SHAPES:
         torch._dynamo.reset()
         record["shapes"].append(measure(tokens, width, words, Clock(), tuned=args.tuned))
         torch.cuda.empty_cache()
         print(said(record["shapes"][-1]), flush=True)
         if args.out:
-            Path(args.out).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+            records.save(args.out, record)
     return 0
 
 

@@ -6,11 +6,8 @@ What is checked is what was timed: the outputs of the graph's last launches, whi
 
 from __future__ import annotations
 
-import json
-import sys
-from pathlib import Path
-
-from quack_tutorial import machine
+from bench.asked import command_line, on_a_gpu
+from quack_tutorial import records
 
 # Few rows for the gap between launches, many for the bandwidth.
 SIZES = tuple((dtype, M, N) for dtype, N in (("float32", 1024), ("bfloat16", 2048)) for M in (2048, 8192, 32768))
@@ -55,7 +52,7 @@ def measure(dtype, M, N) -> dict:
         timing.poison_and_replay(replays[name])
         errors[name] = max(correctness.error_of(OPERATIONS["softmax"], slot[:1], slot[1], seed=M) for slot in slots[:2])
     samples = timing.interleaved_us(replays, ROUNDS)
-    kept = {name: [float(f"{us:.5g}") for us in taken] for name, taken in samples.items()}
+    kept = {name: list(map(records.rounded, taken)) for name, taken in samples.items()}
     return {"dtype": dtype, "M": M, "N": N, "bytes_moved": nbytes, "samples_us": kept, "errors": errors}
 
 
@@ -74,16 +71,12 @@ def add_arguments(parser):
     parser.add_argument("--out", help="keep the record in this file")
 
 
-def run(args) -> int:
+@on_a_gpu
+def run(args, found) -> int:
     """Measure and print; 1 if a kernel is wrong, 2 without a GPU."""
     from bench.worker import describe
-    from quack_tutorial.records.bench import stamped
     from quack_tutorial.records.statistics import median
 
-    found = machine.detect()
-    if found.device != "cuda":
-        print(f"levels: {found.reason}", file=sys.stderr)
-        return 2
     cells = []
     for size in SIZES:
         cells.append(measure(*size))
@@ -93,12 +86,8 @@ def run(args) -> int:
             print(
                 f"{size[0]} {size[1]} x {size[2]}: {name:12} {us:8.2f} us {gb_s:6.0f} GB/s, {error:.2f} of the tolerance"
             )
-    record = {
-        **stamped(describe(), found.driver),
-        "command": "quack-tutorial levels" + (f" --out {Path(args.out).name}" if args.out else ""),
-        "cells": cells,
-    }
     wrong = [cell for cell in cells if not max(cell["errors"].values()) <= 1]
     if args.out and not wrong:
-        Path(args.out).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        head = records.stamped(describe(), found.driver, command_line(args, ["levels"], ["out"]))
+        records.save(args.out, head | {"cells": cells})
     return int(bool(wrong))

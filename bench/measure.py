@@ -20,7 +20,8 @@ from bench import ceilings, correctness, gpu_lock, ours, public
 from bench.sweep import is_out_of_memory
 from quack_tutorial import hardware, timing
 from quack_tutorial.operations import OPERATIONS, is_own
-from quack_tutorial.records.bench import Cell, Result, ok_result, rounded
+from quack_tutorial.records import rounded
+from quack_tutorial.records.bench import Cell, Result, ok_result
 from quack_tutorial.records.cells import BEFORE, PUBLIC_SERIES, CellKey, bytes_moved
 from quack_tutorial.records.statistics import is_sure, median, paired_ratio
 

@@ -18,16 +18,13 @@ those of all other points, so that a change of clocks touches all of them alike.
 
 from __future__ import annotations
 
-import json
 import statistics
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 
-from quack_tutorial import hardware, machine
+from bench.asked import command_line, on_a_gpu
+from quack_tutorial import hardware, records
 from quack_tutorial.compiler import TensorSpec
 from quack_tutorial.kernels import memory as kernels
-from quack_tutorial.records.bench import stamped
 from quack_tutorial.records.memory import kept_at
 
 ROUNDS = 9
@@ -258,8 +255,8 @@ def samples(chosen: list[Point]) -> list[list[float]]:
     return found
 
 
-def measure(ruler_alone=False) -> dict:
-    """The record: provenance, and for each point its facts and samples."""
+def measure(ruler_alone=False) -> tuple[dict, list[dict]]:
+    """What a worker says of this machine, and for each point its facts and samples."""
     import torch
 
     from bench.worker import describe
@@ -268,17 +265,10 @@ def measure(ruler_alone=False) -> dict:
     found = samples(chosen)
     torch.cuda.synchronize()
     rows = [
-        {"series": p.series, "name": p.name, **p.facts, "samples_ns": [float(f"{s:.5g}") for s in taken]}
+        {"series": p.series, "name": p.name, **p.facts, "samples_ns": list(map(records.rounded, taken))}
         for p, taken in zip(chosen, found)
     ]
-    return {**describe(), "points": rows}
-
-
-def as_json(record: dict) -> str:
-    """The record, a line a point."""
-    head = json.dumps({key: value for key, value in record.items() if key != "points"}, indent=1)
-    points = ",\n".join(f"  {json.dumps(point)}" for point in record["points"])
-    return f'{head[:-2]},\n "points": [\n{points}\n ]\n}}\n'
+    return describe(), rows
 
 
 def add_arguments(parser):
@@ -291,21 +281,18 @@ def add_arguments(parser):
     )
 
 
-def run(args) -> int:
+@on_a_gpu
+def run(args, found) -> int:
     """Measure and print; 2 without a GPU."""
-    found = machine.detect()
-    if found.device != "cuda":
-        print(f"memory: {found.reason}", file=sys.stderr)
-        return 2
-    record = stamped(measure(args.keep), found.driver)
-    record["command"] = f"quack-tutorial memory{' --keep' * args.keep}{f' --out {args.out}' if args.out else ''}"
+    device, taken = measure(args.keep)
+    head = records.stamped(device, found.driver, command_line(args, ["memory"], ["keep", "out"]))
+    record = head | {"points": taken}
     if args.keep:
         place = kept_at(hardware.card_of(record["device"]))
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(as_json(record), encoding="utf-8")
+        records.save(place, record)
         print(f"kept in {place}, which predictions on this machine use")
     if args.out:
-        Path(args.out).write_text(as_json(record), encoding="utf-8")
+        records.save(args.out, record)
     for point in record["points"]:
         ns = statistics.median(point["samples_ns"])
         # A unit of a stream is a byte, of a stride a request of 128 bytes; bytes a nanosecond are GB/s.

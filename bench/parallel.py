@@ -32,18 +32,14 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import re
 import subprocess
 import sys
 import time
 from importlib import metadata
-from pathlib import Path
 
-from bench.command import numbers
-from quack_tutorial import machine, parallel, reference
-from quack_tutorial.records.bench import stamped
-from quack_tutorial.records.cells import requested_dtypes
+from bench.asked import command_line, numbers, requested_dtypes
+from quack_tutorial import machine, parallel, records, reference
 
 DTYPES = ("bfloat16",)
 ROWS = (4096, 16384)
@@ -131,13 +127,12 @@ def _head(args, world, here) -> dict:
         from bench.worker import describe
 
         device = describe()
+    line = command_line(args, ["parallel", "--ranks", str(world)], ["rows", "words", "dtype", "gloo"])
     return {
-        **stamped(device, here.driver),
+        **records.stamped(device, here.driver, line),
         "backend": "gloo" if args.gloo else "nccl",
         "nccl": None if args.gloo else ".".join(map(str, torch.cuda.nccl.version())),
         "ranks": world,
-        "command": f"quack-tutorial parallel --ranks {world} --rows {args.rows} --words {args.words} --dtype {args.dtype}"
-        + (" --gloo" if args.gloo else ""),
     }
 
 
@@ -185,7 +180,7 @@ def measure_all(sizes, head, out, started) -> list:
         if dist.get_rank() == 0:
             print(f"{time.monotonic() - started:5.0f} s: {said(cells[-1])}", flush=True)
             if out:
-                Path(out).write_text(json.dumps({**head, "cells": cells}, indent=1) + "\n", encoding="utf-8")
+                records.save(out, {**head, "cells": cells})
     return cells
 
 
@@ -443,7 +438,7 @@ def _errors(whole, target, weight, losses, gradients, dtype) -> dict:
     for name, gradient in gradients.items():
         gradient = gradient.double().cpu().numpy()
         found[f"{name}gradient"] = reference.cross_entropy_backward_error(x, index, dloss, gradient, dtype)
-    return {name: float(f"{error:.4g}") for name, error in found.items()}
+    return {name: records.rounded(error, 4) for name, error in found.items()}
 
 
 class Untimed:
@@ -485,7 +480,7 @@ class Timer:
                 us = torch.tensor(start.elapsed_time(end) * 1e3 / CALLS, device="cuda")
                 dist.all_reduce(us, dist.ReduceOp.MAX)
                 if turn >= 0:
-                    found[name].append(float(f"{us.item():.5g}"))
+                    found[name].append(records.rounded(us.item()))
         return found
 
     def received(self, call) -> float | None:

@@ -20,10 +20,9 @@ import itertools
 import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
-from quack_tutorial import machine
-from quack_tutorial.records.bench import stamped
+from bench.asked import command_line, on_a_gpu
+from quack_tutorial import machine, records
 
 ROUNDS = 11
 SIZES = {"large": (32768, 4096), "small": (128, 256)}
@@ -272,10 +271,8 @@ SERIES = {"timer": timers, "L2": l2, "hint": hints, "stream": stream, "itself": 
 
 
 def measure(names) -> dict:
-    """The record: provenance, and the points of the series named, or why one has none."""
+    """The points of the series named, or why one has none."""
     import torch
-
-    from bench.worker import describe
 
     torch.set_grad_enabled(False)
     points, failed = [], {}
@@ -285,12 +282,12 @@ def measure(names) -> dict:
         except (ImportError, RuntimeError, AttributeError) as error:
             failed[name] = f"{type(error).__name__}: {error}"[:160]
         torch.cuda.empty_cache()
-    return {**describe(), "failed": failed, "points": [as_row(point) for point in points]}
+    return {"failed": failed, "points": [as_row(point) for point in points]}
 
 
 def as_row(point: Point) -> dict:
     """A point as JSON has it, its samples rounded to 5 digits."""
-    samples = [float(f"{sample:.5g}") for sample in point.samples_us]
+    samples = list(map(records.rounded, point.samples_us))
     return {"series": point.series, "name": point.name, **point.facts, "samples_us": samples}
 
 
@@ -298,25 +295,19 @@ def add_arguments(parser):
     """Declare what `quack-tutorial pitfalls` takes."""
     parser.add_argument("--out", help="keep the record in this file")
     parser.add_argument(
-        "--only", metavar="SERIES", action="append", help=f"one of {', '.join(SERIES)} (may be repeated)"
+        "--only", metavar="SERIES", action="append", choices=SERIES, help="one of %(choices)s (may be repeated)"
     )
 
 
-def run(args) -> int:
-    """Measure and print; 2 without a GPU or for a series that there is not."""
-    from bench.memory import as_json
+@on_a_gpu
+def run(args, found) -> int:
+    """Measure and print; 1 where a series failed, 2 without a GPU."""
+    from bench.worker import describe
 
-    names = args.only or list(SERIES)
-    unknown = [name for name in names if name not in SERIES]
-    found = machine.detect()
-    if unknown or found.device != "cuda":
-        said = f"no series {unknown[0]!r}; there are {', '.join(SERIES)}" if unknown else found.reason
-        print(f"pitfalls: {said}", file=sys.stderr)
-        return 2
-    record = stamped(measure(names), found.driver)
-    record["command"] = "quack-tutorial pitfalls" + (f" --out {args.out}" if args.out else "")
+    head = records.stamped(describe(), found.driver, command_line(args, ["pitfalls"], ["out"]))
+    record = head | measure(args.only or SERIES)
     if args.out:
-        Path(args.out).write_text(as_json(record), encoding="utf-8")
+        records.save(args.out, record)
     for point in record["points"]:
         facts = ", ".join(
             f"{key} {value}" for key, value in point.items() if key not in ("series", "name", "samples_us")

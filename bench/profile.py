@@ -27,8 +27,9 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from quack_tutorial import machine
-from quack_tutorial.records.bench import minute, other_version
+from bench import asked
+from bench.asked import on_a_gpu
+from quack_tutorial import records
 
 TIMEOUT_S = 150
 STALLS = (
@@ -170,29 +171,26 @@ def add_arguments(parser):
     parser.add_argument("--resume", action="store_true", help="go on with the record in --out: skip the cases it holds")
 
 
-def run(args) -> int:
+@on_a_gpu
+def run(args, found) -> int:
     """Profile and print; 1 where there is no record to go on with, 2 without a GPU."""
     import time
 
     from bench.worker import describe
 
-    found = machine.detect()
-    if found.device != "cuda":
-        print(f"profile: {found.reason}", file=sys.stderr)
-        return 2
     here, kept, dates = {**describe(), "driver": found.driver}, [], []
     try:
         if args.resume and Path(args.out or "").exists():
             kept, dates, here["versions"] = held(args.out, here)
-    except NotProfiled as error:
+    except (NotProfiled, records.RecordError) as error:
         print(f"profile: {error}", file=sys.stderr)
         return 1
     version = subprocess.run([shutil.which("ncu") or "ncu", "--version"], capture_output=True, text=True).stdout
     head = {
         **here,
         "ncu": version.strip().splitlines()[-1] if version else None,
-        "date": ", ".join([*dates, minute()]),
-        "command": "quack-tutorial profile" + (f" --out {Path(args.out).name}" if args.out else ""),
+        "date": ", ".join([*dates, records.minute()]),
+        "command": asked.command_line(args, ["profile"], ["out"]),
     }
     started, done = time.monotonic(), [entry["case"] for entry in kept]
     for case in CASES:
@@ -213,28 +211,22 @@ def run(args) -> int:
                 flush=True,
             )
         if args.out:  # after each case, in case this process is ended from outside
-            Path(args.out).write_text(json.dumps({**head, "cases": kept}, indent=1) + "\n", encoding="utf-8")
+            records.save(args.out, {**head, "cases": kept})
     return 0
 
 
 def left(args) -> int:
     """How many cases the record lacks."""
-    path = Path(args.out)
-    done = [entry["case"] for entry in json.loads(path.read_text(encoding="utf-8"))["cases"]] if path.exists() else []
+    done = [row["case"] for row in records.read(args.out, "cases")["cases"]] if Path(args.out).exists() else []
     return sum(case.__dict__ not in done for case in CASES)
 
 
 def held(path, here: dict) -> tuple[list[dict], list[str], dict[str, str]]:
-    """The cases of the record at `path`, when they were counted, and its versions with those `here`; NotProfiled where there is
-    none, or it is of another machine or other versions than `here`."""
-    try:
-        record = json.loads(Path(path or "").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise NotProfiled(
-            f"--resume goes on with a record: name it with --out FILE ({machine.reason(error)})"
-        ) from error
+    """The cases of the record at `path`, when they were counted, and its versions with those `here`; NotProfiled where it is of
+    another machine or other versions than `here`."""
+    record = records.read(path, "cases")
     other = next((name for name, value in here.items() if name != "versions" and record.get(name) != value), None)
-    if other := other or other_version(record["versions"], here["versions"]):
+    if other := other or records.other_version(record["versions"], here["versions"]):
         raise NotProfiled(f"{path} is of another machine or version ({other}): profile into another file")
     return record["cases"], [record["date"]], record["versions"] | here["versions"]
 

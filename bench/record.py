@@ -27,13 +27,14 @@ import tarfile
 import tempfile
 import time
 import zlib
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
 from quack_tutorial import card, hardware, kernel_cache, machine, records
-from quack_tutorial.records.bench import other_version
+from quack_tutorial.records import other_version
 
 PEERS = "--without 'compile tuned,compile autograd,compile autograd tuned,quack tuned,cudnn'"
 TUNED = "--without 'quack tuned,cudnn'"
@@ -257,10 +258,8 @@ def left(item: Item, folder: Path, workers: int) -> int:
     if not goes_on(item):
         return int(not Path(words[words.index("--out") + 1]).exists())
     module, args = parsed(command, words)
-    try:
+    with told(args.out):
         return module.left(args)
-    except (ValueError, KeyError, TypeError) as error:
-        raise unread(error, args.out) from error
 
 
 def parsed(command: str, words: list[str]) -> tuple:
@@ -271,10 +270,14 @@ def parsed(command: str, words: list[str]) -> tuple:
     return module, parser.parse_args(words)
 
 
-def unread(error: Exception, path) -> Refused:
-    """What is said of a file that is no record: of what kind, or why not, where the error does not name it itself."""
-    why = str(error) if str(path) in str(error) else f"{path}: no record that this version reads ({error!r})"
-    return Refused(f"{why}; remove it, or restore it")
+@contextmanager
+def told(path):
+    """Refused for a file that is no record: of what kind, or why not, where the error does not name it itself."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError) as error:
+        why = str(error) if str(path) in str(error) else f"{path}: no record that this version reads ({error!r})"
+        raise Refused(f"{why}; remove it, or restore it") from error
 
 
 def said(item: Item, count: int) -> str:
@@ -312,11 +315,9 @@ def goes_on_with(item: Item, folder: Path, workers: int) -> list[Path]:
 def drop_others(paths: list[Path], here: dict) -> None:
     """Remove those records that are of another driver or of other versions than `here`: a record has one of each."""
     for path in paths:
-        try:
-            kept = json.loads(path.read_text(encoding="utf-8"))
+        with told(path):
+            kept = records.read(path)
             other = "driver" if kept["driver"] != here["driver"] else other_version(kept["versions"], here["versions"])
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise unread(error, path) from error
         if other:
             path.unlink()
             print(f"  {path.name} is of another {other}: it is measured anew", flush=True)

@@ -25,8 +25,8 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from quack_tutorial import machine
-from quack_tutorial.records.bench import minute
+from bench.asked import command_line, on_a_gpu
+from quack_tutorial import records
 
 WARM_STEPS = 5  # compile and tune; not part of the peak
 # name -> (operations, whether torch.compile gets the model)
@@ -87,8 +87,8 @@ def train_variant(name: str, sizes: Sizes, device: str = "cuda") -> dict:
     # AdamW takes the parameters of what it is given: those of the compiled model are the model's.
     losses = model.train(run, data, sizes.lr, before_step)
     clock.tick()
-    found = {"name": name, "status": "ok", "losses": [_rounded(loss) for loss in losses.tolist()]}
-    found["step_ms"] = [_rounded(ms) for ms in clock.intervals_ms()]
+    found = {"name": name, "status": "ok", "losses": [records.rounded(loss) for loss in losses.tolist()]}
+    found["step_ms"] = [records.rounded(ms) for ms in clock.intervals_ms()]
     found["standing_bytes"] = peak.get("standing")
     found["peak_bytes"] = torch.cuda.max_memory_allocated() if device == "cuda" else None
     found["kernels"] = _kernels(run, data, sizes.lr) if device == "cuda" else None
@@ -143,32 +143,25 @@ def _kernels(run, data, lr):
     return sum(not kind.startswith(("Memcpy", "Memset")) for kind in kinds) or None
 
 
-def _rounded(value):
-    return float(f"{value:.5g}")
-
-
 def add_arguments(parser):
     """Declare what `quack-tutorial model` takes."""
     parser.add_argument("--out", help="keep the record in this file; variants that it holds already stay in it")
     parser.add_argument(
-        "--only", metavar="NAME", action="append", help=f"one of: {'; '.join(VARIANTS)} (may be repeated)"
+        "--only", metavar="NAME", action="append", choices=VARIANTS, help="one of: %(choices)s (may be repeated)"
     )
-    parser.add_argument("--steps", type=int, default=Sizes.steps, help="steps of training (default: %(default)s)")
+    parser.add_argument("--steps", type=_steps, default=Sizes.steps, help="steps of training (default: %(default)s)")
 
 
-def run(args) -> int:
-    """Train every variant and print what each took; 2 without a GPU or for an unknown variant."""
-    found = machine.detect()
+def _steps(text) -> int:
+    if int(text) <= 2 * WARM_STEPS:
+        raise argparse.ArgumentTypeError(f"{text} are too few, {2 * WARM_STEPS + 1} are the least")
+    return int(text)
+
+
+@on_a_gpu
+def run(args, found) -> int:
+    """Train every variant and print what each took; 1 where one failed, 2 without a GPU."""
     names = args.only or list(VARIANTS)
-    unknown = [name for name in names if name not in VARIANTS]
-    if unknown or args.steps <= 2 * WARM_STEPS:
-        least = f"--steps {args.steps} are too few, {2 * WARM_STEPS + 1} are the least"
-        said = f"no variant {unknown[0]!r}; there are {'; '.join(VARIANTS)}" if unknown else least
-        print(f"model: {said}", file=sys.stderr)
-        return 2
-    if found.device != "cuda":
-        print(f"model: {found.reason}", file=sys.stderr)
-        return 2
     sizes = Sizes(steps=args.steps)
     record, trained = None, []
     for name in names:
@@ -176,26 +169,24 @@ def run(args) -> int:
         described = trained[-1].pop("machine", None)
         print(sentence(trained[-1]), flush=True)
         if described:
-            record = merged(args.out, described | {"driver": found.driver, "sizes": asdict(sizes)}, record)
+            record = record or merged(args, described | {"driver": found.driver, "sizes": asdict(sizes)})
         if record is None:  # nothing has said yet what machine this is
             continue
         again = {variant["name"] for variant in trained}
         kept = [v for v in record["variants"] if v["name"] not in again]
         record["variants"] = sorted(kept + trained, key=lambda v: list(VARIANTS).index(v["name"]))
         if args.out:
-            Path(args.out).write_text(as_json(record), encoding="utf-8")
+            records.save(args.out, record)
     return int(any(variant["status"] != "ok" for variant in trained))
 
 
-def merged(out, head: dict, record: dict | None) -> dict:
-    """The record to add to: `record`, or what is in `out` if it is of the same sizes, device and versions, or a new one."""
-    if record is None and out and Path(out).exists():
-        kept = json.loads(Path(out).read_text(encoding="utf-8"))
+def merged(args, head: dict) -> dict:
+    """The record to add to: what is in the file if it is of the same sizes, device and versions, or a new one."""
+    if args.out and Path(args.out).exists():
+        kept = records.read(args.out, "variants")
         if all(kept.get(key) == value for key, value in head.items()):
-            record = kept
-    if record is None:
-        record = head | {"date": minute(), "command": f"quack-tutorial model --out {out}", "variants": []}
-    return record
+            return kept
+    return head | {"date": records.minute(), "command": command_line(args, ["model"], ["out"]), "variants": []}
 
 
 def in_own_process(name: str, sizes: Sizes, python=(sys.executable, "-m", "bench.training")) -> dict:
@@ -217,13 +208,6 @@ def sentence(variant: dict) -> str:
     peak = f", {variant['peak_bytes'] / 1e9:.2f} GB at most" if variant["peak_bytes"] else ""
     last = f"loss {variant['losses'][0]:.3f} to {variant['losses'][-1]:.3f}"
     return f"{variant['name']}: {settled_ms(variant['step_ms']):.2f} ms a step{peak}, {last}"
-
-
-def as_json(record: dict) -> str:
-    """The record, a line a variant."""
-    head = json.dumps({key: value for key, value in record.items() if key != "variants"}, indent=1)
-    variants = ",\n".join(f"  {json.dumps(variant)}" for variant in record["variants"])
-    return f'{head[:-2]},\n "variants": [\n{variants}\n ]\n}}\n'
 
 
 def main(argv=None) -> int:

@@ -17,25 +17,22 @@ from CUDA-graph replays over rotating buffers.
 
 from __future__ import annotations
 
-import datetime
 import functools
 import json
-import shlex
 import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bench import sweep
-from bench.command import numbers
-from quack_tutorial import machine
+from bench.asked import command_line, numbers, requested_dtypes, words
+from quack_tutorial import machine, records
 from quack_tutorial.hardware import ITEM_BYTES
 from quack_tutorial.kernels.tuned.config import label
 from quack_tutorial.operations import named, slug
 from quack_tutorial.operations.our_launches import contiguous_rows
-from quack_tutorial.records.cells import ODD_SIZES, POWERS, SWEPT_TOO, default_rows, requested_dtypes, words
+from quack_tutorial.records.cells import ODD_SIZES, POWERS, SWEPT_TOO, default_rows
 
-SCHEMA = 1
 ROWS = ("aligned", "congruent")
 DTYPES = ("float32", "bfloat16")  # float16 is as wide as bfloat16
 PRINTED = 5
@@ -138,7 +135,7 @@ def tune(args, sizes, kept, driver, start=None) -> int:
     left = len(todo) - done - failed
     print(f"{done} tuned, {failed} failed, {left} left, in {time.monotonic() - began:.0f} s.")
     if left and args.out:
-        print(f"Go on with: {command_line(args)} --resume")
+        print(f"Go on with: {line(args)} --resume")
     return 1 if failed else 0
 
 
@@ -222,14 +219,13 @@ def opened(args) -> dict | None:
 def new_record(args, device: dict, driver: str | None) -> dict:
     """A file without sizes; `device` is what a worker says about it."""
     return {
-        "schema": SCHEMA,
         "operation": named(args.operation),
         "rows": args.rows,
         **device,
         "versions": {name: version for name, version in device["versions"].items() if name in USED},
         "driver": driver or "unknown",
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "command": command_line(args),
+        "date": records.today(),
+        "command": line(args),
         "sizes": [],
     }
 
@@ -244,37 +240,18 @@ def provenance(record: dict) -> tuple:
 def save(record: dict, path) -> None:
     """Write the file whole, one size a line."""
     sizes = sorted(record["sizes"], key=lambda entry: (entry["dtype"], entry["N"], entry["M"]))
-    head = json.dumps({name: value for name, value in record.items() if name != "sizes"})
-    lines = [json.dumps(entry, separators=(",", ":")) for entry in sizes]
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(path.name + ".part")
-    unfinished.write_text(head[:-1] + ', "sizes": [\n' + ",\n".join(lines) + "\n]}\n", encoding="utf-8")
-    unfinished.replace(path)
+    records.save(path, record | {"sizes": sizes})
 
 
 def load(path) -> dict:
-    """Read a file; ValueError says what is wrong with a broken one."""
-    try:
-        record = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ValueError(f"{path}: cannot be read ({error.strerror})") from error
-    except ValueError as error:
-        raise ValueError(f"{path}: not JSON ({error})") from error
-    if not isinstance(record, dict) or record.get("schema") != SCHEMA or "sizes" not in record:
-        raise ValueError(f"{path}: not a sweep that this version reads (schema {SCHEMA})")
-    return record
+    """Read a file; RecordError says what is wrong with a broken one."""
+    return records.read(path, "sizes")
 
 
-def command_line(args) -> str:
-    """The command that repeats the sweep, without folders."""
-    line = ["quack-tutorial", "tune", slug(named(args.operation)), "--rows", args.rows]
-    for option in ("dtype", "n", "m", "configs"):
-        if getattr(args, option):
-            line += [f"--{option}", getattr(args, option)]
-    if args.out:
-        line += ["--out", Path(args.out).name]
-    return shlex.join(line)
+def line(args) -> str:
+    """The command that repeats the sweep."""
+    words = ["tune", slug(named(args.operation)), "--rows", args.rows]
+    return command_line(args, words, ["dtype", "n", "m", "configs", "out"])
 
 
 # Showing -------------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from bench.worker import serve
 from quack_tutorial import timing
 from quack_tutorial.operations import OPERATIONS
 from quack_tutorial.operations.our_launches import rows_of
-from quack_tutorial.records.bench import rounded
+from quack_tutorial.records import rounded
 from quack_tutorial.records.cells import CellKey, bytes_moved
 from quack_tutorial.records.statistics import median
 

@@ -15,9 +15,7 @@ in the process; the record says which it was.
 from __future__ import annotations
 
 import argparse
-import datetime
 import gc
-import json
 import platform
 import statistics
 import sys
@@ -27,7 +25,7 @@ from pathlib import Path
 
 import torch
 
-from quack_tutorial import kernel_cache, ops
+from quack_tutorial import kernel_cache, machine, ops, records
 
 F = torch.nn.functional
 M, N, EPS = 128, 256, 1e-6
@@ -168,10 +166,11 @@ def subjects(known: dict, dtype, device: str):
 
 
 def provenance(args) -> dict:
+    on_gpu = args.device == "cuda"
     return {
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "device": torch.cuda.get_device_name() if args.device == "cuda" else "cpu (simulator)",
-        "driver": driver() if args.device == "cuda" else None,
+        "date": records.minute(),
+        "device": torch.cuda.get_device_name() if on_gpu else "cpu (simulator)",
+        "driver": machine.detect().driver if on_gpu else None,
         "processor": processor(),
         "python": platform.python_version(),
         "versions": {package: version(package) for package in PACKAGES},
@@ -188,14 +187,6 @@ def version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
-
-
-def driver() -> str | None:
-    try:
-        line = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8").splitlines()[0]
-    except OSError:
-        return None
-    return next((word for word in line.split() if word[0].isdigit() and "." in word), None)
 
 
 def processor() -> str:
@@ -222,8 +213,8 @@ def main():
     args = parser.parse_args()
     if args.device == "cuda" and not torch.cuda.is_available():
         sys.exit("torch sees no CUDA GPU; --device cpu --calls 2 tries the script without one")
-    record = {"provenance": provenance(args), "measurements": []}
-    print(f"{record['provenance']['device']}, {record['provenance']['processor']}, {M} x {N}, us a call\n")
+    record = provenance(args) | {"measurements": []}
+    print(f"{record['device']}, {record['processor']}, {M} x {N}, us a call\n")
     print(
         f"{'operation':20s} {'provider':12s} {'dtype':9s} {'gradient':9s} {'host':>8s} {'least':>8s} {'most':>8s} {'done':>8s}"
     )
@@ -237,7 +228,7 @@ def main():
         kind = "with" if row["gradient"] else ""
         print(f"{row['operation']:20s} {row['provider']:12s} {row['dtype']:9s} {kind:9s} {figures}")
     if args.out:
-        args.out.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        records.save(args.out, record)
 
 
 if __name__ == "__main__":

@@ -8,10 +8,8 @@ and nvdisasm. Triton compiles a launch's aligned pointers and lengths for multip
 """
 
 import argparse
-import datetime
 import importlib
 import importlib.util
-import json
 import re
 import subprocess
 import sys
@@ -19,6 +17,8 @@ import tempfile
 import types
 from importlib import metadata
 from pathlib import Path
+
+from quack_tutorial import records
 
 try:
     import triton
@@ -89,12 +89,10 @@ def main():
             "Triton": triton.__version__,
             "ptxas": re.search(r"V([\d.]+)", said("ptxas", "--version"))[1],
         },
-        "date": datetime.date.today().isoformat(),
+        "date": records.today(),
         "command": f"python scripts/record_liger.py --out {Path(out).name}",
     }
-    head = json.dumps(record, indent=1)[:-2]
-    cells = ",\n".join(f"  {json.dumps(compiled(module, N))}" for N in LENGTHS)
-    Path(out).write_text(f'{head},\n "cells": [\n{cells}\n ]\n}}\n', encoding="utf-8")
+    records.save(out, record | {"cells": [compiled(module, N) for N in LENGTHS]})
 
 
 if __name__ == "__main__":

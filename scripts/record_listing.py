@@ -10,9 +10,7 @@ Needs CuTe DSL, ptxas and nvdisasm (pip install nvidia-cuda-nvdisasm), and no GP
 
 import argparse
 import ast
-import datetime
 import importlib
-import json
 import os
 import re
 import shutil
@@ -25,7 +23,7 @@ os.environ["CUTE_DSL_LINEINFO"] = "1"  # read by the DSL when it is imported
 
 import cutlass
 
-from quack_tutorial import compiler
+from quack_tutorial import compiler, records
 
 PTX_LOCATION = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)")
 SASS_LOCATION = re.compile(r'\s*//## File "([^"]+)", line (\d+)')
@@ -122,15 +120,13 @@ def main():
         "dtype": args.dtype,
         "N": args.N,
         "versions": {"CuTe DSL": cutlass.__version__, "ptxas": version_of("ptxas"), "nvdisasm": version_of("nvdisasm")},
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "date": records.today(),
         "command": f"python scripts/record_listing.py {asked} --out {Path(args.out).name}",
         "registers": compiler.resources(ptx).registers,
         "sources": sources,
         **{kind: [[number.get(place, -1), text] for text, place in lines] for kind, lines in listed.items()},
     }
-    text = json.dumps(record, indent=1)
-    text = re.sub(r'\[\n\s+(-?\d+|"(?:[^"\\]|\\.)*"),\n\s+("(?:[^"\\]|\\.)*")\n\s+\]', r"[\1, \2]", text)
-    Path(args.out).write_text(text + "\n", encoding="utf-8")
+    records.save(args.out, record)
 
 
 if __name__ == "__main__":

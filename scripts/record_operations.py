@@ -10,8 +10,6 @@ result and a fresh worker goes on with the next.
 from __future__ import annotations
 
 import argparse
-import datetime
-import subprocess
 import sys
 from pathlib import Path
 
@@ -39,21 +37,15 @@ def where() -> dict:
     """The device, the driver, the versions and the day (UTC)."""
     import torch
 
-    from quack_tutorial import compiler
+    from quack_tutorial import compiler, machine, records
 
-    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    try:
-        said = subprocess.run(query, capture_output=True, text=True, timeout=30)
-        driver = said.stdout.splitlines()[0] if said.stdout else "unknown"
-    except OSError:
-        driver = "unknown"
     return {
         "device": torch.cuda.get_device_name(),
-        "driver": driver,
+        "driver": machine.detect().driver or "unknown",
         "dsl": compiler.DSL_VERSION,
         "torch": torch.__version__,
         "cuda": torch.version.cuda,
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "date": records.today(),
     }
 
 

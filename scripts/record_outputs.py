@@ -17,7 +17,6 @@ does not show are not recorded.
 from __future__ import annotations
 
 import argparse
-import datetime
 import fcntl
 import io
 import json
@@ -125,7 +124,7 @@ def run_one(args) -> int:
         "errors": errors,
         "cells": [asdict(cell) for cell in recorded(notebook)],
     }
-    write(args.to, record)
+    records.save(args.to, record)
     return 0
 
 
@@ -192,7 +191,7 @@ def where() -> dict:
         "device": found.gpu if found.device == "cuda" else "the simulator",
         "driver": found.driver,
         "versions": {name: version for name, version in versions.items() if version},
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "date": records.today(),
     }
 
 
@@ -245,7 +244,7 @@ def keep(args) -> int:
                 and not drawn_by_simulator(output)
                 if not outputs.names_another(output, record["device"])
             ]
-        write(records.FOLDER / hardware.card_of(record["device"]) / "outputs" / f"{name}.json", record)
+        records.save(records.FOLDER / hardware.card_of(record["device"]) / "outputs" / f"{name}.json", record)
         other = sum(bool(cell["outputs"]) for cell in record["cells"])
         print(f"{name}: {other} of {len(record['cells'])} cells gave something else there")
     return 0
@@ -269,21 +268,16 @@ def records_in(archive: Path) -> dict:
         sys.exit(f"record_outputs: {archive} is no archive that `run` has written ({machine.reason(error)})")
 
 
-def write(path: Path, record: dict) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(record, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-
-
 def drop(args) -> int:
     for path in sorted(records.FOLDER.glob("*/outputs/*.json")):
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = records.read(path, "cells")
         cells = source_of(path.stem).cells
         gone = outputs.unfitting(
             outputs.load(path.stem, path.parts[-3]), [cell.source for cell in cells if cell.cell_type == "code"]
         )
         if gone:
             record["cells"] = [cell for cell in record["cells"] if cell["key"] not in gone]
-            write(path, record)
+            records.save(path, record)
             print(f"{path.parts[-3]}, {path.name}: {len(gone)} cells dropped, {len(record['cells'])} left")
     return 0
 

@@ -7,8 +7,6 @@ replaces what the file holds of it; `quack_tutorial/records/compiled.py` says wh
 """
 
 import argparse
-import datetime
-import json
 import re
 import shutil
 import subprocess
@@ -16,7 +14,7 @@ import sys
 from pathlib import Path
 
 from bench import ours
-from quack_tutorial import compiler
+from quack_tutorial import compiler, records
 from quack_tutorial.hardware import ITEM_BYTES
 from quack_tutorial.operations import OPERATIONS, named
 from quack_tutorial.operations.our_launches import FINAL
@@ -88,7 +86,7 @@ def main() -> int:
         print(f"record_resources: {problem}", file=sys.stderr)
         return 1
     operations = [named(operation) for operation in args.operations] or list(ladders)
-    old = json.loads(args.out.read_text())["entries"] if args.out.exists() else []
+    old = records.read(args.out, "entries")["entries"] if args.out.exists() else []
     entries = [held for held in old if held["operation"] not in operations]
     for operation in operations:
         for version in ladders.get(operation, ()):
@@ -98,15 +96,12 @@ def main() -> int:
             entries += [one for one in found if one]
             print(operation, version, flush=True)
             record = {
-                "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+                "date": records.today(),
                 "arch": compiler.HOPPER_ARCH,
                 "versions": {"ptxas": ptxas_version(), "nvidia-cutlass-dsl": compiler.DSL_VERSION},
                 "command": " ".join(["python", "scripts/record_resources.py", *map(str, args.operations)]),
             }
-            lines = ",\n".join(" " + json.dumps(one) for one in entries)
-            head = json.dumps(record, indent=1)[:-2]
-            args.out.parent.mkdir(exist_ok=True)
-            args.out.write_text(f'{head},\n "entries": [\n{lines}\n ]\n}}\n', encoding="utf-8")
+            records.save(args.out, record | {"entries": entries})
     return 0
 
 

@@ -19,11 +19,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench import ours
+from bench.asked import words
 from quack_tutorial import compiler, hardware
 from quack_tutorial.operations import named
 from quack_tutorial.records import bench as records
 from quack_tutorial.records import results
-from quack_tutorial.records.cells import words
 
 
 def changed(record: records.Record, cell: records.Cell) -> bool:

@@ -8,7 +8,8 @@ from quack_tutorial.records import memory
 
 def hierarchy(**points):
     made = [memory.Point(series.replace("_", " "), name, facts, ns) for (series, name, facts, ns) in points.values()]
-    return memory.Hierarchy("a GPU", "1", "2026-01-01", {"nvidia-cutlass-dsl": "4"}, 100, 5000.0, tuple(made))
+    where = {"device": "a GPU", "driver": "1", "date": "2026-01-01", "versions": {"nvidia-cutlass-dsl": "4"}}
+    return memory.Hierarchy(where | {"sms": 100, "datasheet_gb_s": 5000.0}, tuple(made))
 
 
 MADE = hierarchy(hbm=("chase", str(1 << 30), {}, 400.0), stream=("in_flight", "x", {}, 0.00025))  # 400 ns, 4000 GB/s
@@ -64,7 +65,7 @@ def test_the_recorded_hierarchy_is_in_the_order_that_the_book_tells():
     assert 0.85 < found.bandwidth_gb_s("HBM") / found.datasheet_gb_s < 1
     with pytest.raises(KeyError, match="no series 'nothing'; there are latency"):
         found.series("nothing")
-    with pytest.raises(KeyError, match="has no point"):
+    with pytest.raises(KeyError, match="there are chase shared"):
         found.point("latency", "nothing")
 
 

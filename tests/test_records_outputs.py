@@ -33,9 +33,7 @@ def test_every_recorded_cell_fits_a_cell_of_its_chapter(root):
 
 def test_a_cell_that_changed_fits_no_longer():
     first, second = outputs.keys(["print(1)", "print(2)"])
-    record = outputs.Outputs(
-        "x", "a GPU", "1", {}, "2026-11-24", 1, (), tuple(outputs.Cell(k, ()) for k in (first, second))
-    )
+    record = outputs.Outputs({}, tuple(outputs.Cell(key, ()) for key in (first, second)))
     assert outputs.unfitting(record, ["print(2)", "print(3)"]) == [first]
 
 

@@ -93,7 +93,7 @@ def cards() -> Shown:
 
 def coverage() -> Shown:
     """What the simulator answers: first what the words mean, then the tables, each folded under its namespace."""
-    kept = read("names.json", FOLDER / "validation/names.json")
+    kept = read(FOLDER / "validation/names.json")
     meaning = shown(("how", "means"), kept["meaning"].items())
     parts, texts = [meaning.html], [meaning.text]
     for space, lines in kept["names"].items():  # names that share a line share a row

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import median
 
-from quack_tutorial.records import measured_on, read
+from quack_tutorial.records import Record, one
 
 
 @dataclass(frozen=True)
@@ -31,49 +31,25 @@ class Shape:
 
     def way(self, name: str) -> Way:
         """One way by its name; KeyError where it has no time."""
-        for way in self.ways:
-            if way.name == name:
-                return way
-        raise KeyError(f"no way {name!r}; there are {', '.join(way.name for way in self.ways)}")
+        return one(self.ways, name=name)
 
 
-@dataclass(frozen=True)
-class Heads:
+class Heads(Record):
     """What was measured on one GPU."""
 
-    device: str
-    driver: str
-    date: str
-    versions: dict
-    shapes: tuple[Shape, ...]
+    FILE, ROWS = "head.json", "shapes"
+
+    @classmethod
+    def row(cls, kept):
+        ran = {name: way for name, way in kept["ways"].items() if way["status"] == "ok"}
+        failed = {name: way["message"] for name, way in kept["ways"].items() if name not in ran}
+        facts = ("peak_bytes", "loss_error", "gradient_error")
+        ways = tuple(Way(name, median(way["samples_ms"]), *map(way.get, facts)) for name, way in ran.items())
+        return Shape(kept["tokens"], kept["width"], kept["words"], ways, failed)
 
     def shape(self, width: int, words: int) -> Shape:
         """The shape of a width and a vocabulary; KeyError where there is none."""
-        for shape in self.shapes:
-            if (shape.width, shape.words) == (width, words):
-                return shape
-        raise KeyError(
-            f"{width} x {words} is not recorded; there are {', '.join(f'{s.width} x {s.words}' for s in self.shapes)}"
-        )
-
-    origin = property(measured_on)
+        return one(self.rows, width=width, words=words)
 
 
-def load(path=None) -> Heads | None:
-    """The record in `path`, by default the one that comes with the package; None where there is none yet."""
-    kept = read("head.json", path)
-    if kept is None:
-        return None
-    shapes = tuple(_shape(shape) for shape in kept["shapes"])
-    return Heads(*(kept[field] for field in ("device", "driver", "date", "versions")), shapes)
-
-
-def _shape(kept) -> Shape:
-    ways, failed = [], {}
-    for name, way in kept["ways"].items():
-        if way["status"] == "ok":
-            facts = (way.get(key) for key in ("peak_bytes", "loss_error", "gradient_error"))
-            ways.append(Way(name, median(way["samples_ms"]), *facts))
-        else:
-            failed[name] = way["message"]
-    return Shape(kept["tokens"], kept["width"], kept["words"], tuple(ways), failed)
+load = Heads.load

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import median
 
-from quack_tutorial.records import read
+from quack_tutorial.records import Record
 
 
 @dataclass(frozen=True)
@@ -27,34 +27,15 @@ class Cell:
         return self.us["copy"] / self.us[name]
 
 
-@dataclass(frozen=True)
-class Levels:
+class Levels(Record):
     """What was measured on one GPU."""
 
-    device: str
-    driver: str
-    date: str
-    versions: dict
-    datasheet_gb_s: float | None
-    cells: tuple[Cell, ...]
+    FILE, MADE_BY = "levels.json", ("torch", "nvidia-cutlass-dsl")
 
-    @property
-    def origin(self) -> str:
-        """Where the numbers are from, as a caption says it."""
-        versions = f"torch {self.versions['torch']}, CuTe DSL {self.versions['nvidia-cutlass-dsl']}"
-        return f"Measured on {self.device}, driver {self.driver}, {versions}, {self.date} UTC."
+    @classmethod
+    def row(cls, kept):
+        us = {name: median(samples) for name, samples in kept["samples_us"].items()}
+        return Cell(kept["dtype"], kept["M"], kept["N"], kept["bytes_moved"], us)
 
 
-def load(path=None) -> Levels | None:
-    """The record in `path`, by default the card's that is meant (see `records.folder`); None where there is none yet."""
-    kept = read("levels.json", path)
-    if kept is None:
-        return None
-    cells = tuple(
-        Cell(
-            *(cell[key] for key in ("dtype", "M", "N", "bytes_moved")),
-            {name: median(samples) for name, samples in cell["samples_us"].items()},
-        )
-        for cell in kept["cells"]
-    )
-    return Levels(*(kept[key] for key in ("device", "driver", "date", "versions", "datasheet_gb_s")), cells)
+load = Levels.load

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 
-from quack_tutorial.records import FOLDER
+from quack_tutorial.records import FOLDER, read
 
 WIDTH = re.compile(r"\.(64|128)\b")
 
@@ -74,7 +73,7 @@ class Traffic:
 
 def liger_softmax() -> tuple[dict[int, Traffic], str]:
     """What Triton makes of Liger's softmax, by the length of a row, and where it is from; `scripts/record_liger.py` made it."""
-    kept = json.loads((FOLDER / "listings" / "liger-softmax.json").read_text(encoding="utf-8"))
+    kept = read(FOLDER / "listings" / "liger-softmax.json", "cells")
     found = [Traffic(**cell | {"memory": tuple(map(tuple, cell["memory"]))}) for cell in kept["cells"]]
     tools = ", ".join(f"{name} {version}" for name, version in kept["versions"].items())
     return {made.N: made for made in found}, f"{kept['kernel']}, {kept['dtype']}, for sm_90a: {tools}, {kept['date']}."
@@ -82,7 +81,7 @@ def liger_softmax() -> tuple[dict[int, Traffic], str]:
 
 def load(name: str) -> Listing:
     """The record `name` in `listings/`."""
-    kept = json.loads((FOLDER / "listings" / f"{name}.json").read_text(encoding="utf-8"))
+    kept = read(FOLDER / "listings" / f"{name}.json", "ptx")
     del kept["command"]
     kept["sources"] = tuple(map(tuple, kept["sources"]))
     for kind in ("ptx", "sass"):

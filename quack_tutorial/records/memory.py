@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
 from quack_tutorial import card, hardware
-from quack_tutorial.records import folder
+from quack_tutorial.records import Record, one
 
 
 @dataclass(frozen=True)
@@ -30,17 +29,15 @@ class Point:
         return 1 / self.ns
 
 
-@dataclass(frozen=True)
-class Hierarchy:
+class Hierarchy(Record):
     """What one GPU's memory takes. Latencies in ns, bandwidths in GB/s (1 GB = 1e9 bytes)."""
 
-    device: str
-    driver: str
-    date: str
-    versions: dict
-    sms: int
-    datasheet_gb_s: float | None
-    points: tuple[Point, ...]
+    FILE, ROWS, MADE_BY, MAY_LACK = "memory.json", "points", ("nvidia-cutlass-dsl",), False
+
+    @classmethod
+    def row(cls, kept):
+        series, name, samples = kept.pop("series"), kept.pop("name"), kept.pop("samples_ns")
+        return Point(series, name, kept, median(samples))
 
     @property
     def gpu(self) -> hardware.GPU:
@@ -56,12 +53,7 @@ class Hierarchy:
 
     def point(self, series: str, name: str) -> Point:
         """One point by its name; KeyError where there is none."""
-        for point in self.series(series):
-            if point.name == name:
-                return point
-        raise KeyError(
-            f"series {series!r} has no point {name!r}; it has {', '.join(p.name for p in self.series(series))}"
-        )
+        return one(self.series(series), name=name)
 
     def latency_ns(self, level: str) -> float:
         """How long one load takes: "shared", "peer" (another block's shared memory), "L1", "L2" or "HBM"."""
@@ -76,21 +68,8 @@ class Hierarchy:
             return max(point.gb_s for point in self.series("in flight"))
         return self.point("level", {"shared": "shared stream", "peer": "peer stream", "L2": "L2"}[level]).gb_s
 
-    @property
-    def origin(self) -> str:
-        """Where the numbers are from, as a caption says it."""
-        return f"Measured on {self.device}, driver {self.driver}, CuTe DSL {self.versions['nvidia-cutlass-dsl']}, {self.date} UTC."
 
-
-def load(path=None) -> Hierarchy:
-    """The record in `path`; by default the card's that is meant (see `records.folder`)."""
-    kept = json.loads(Path(path or folder() / "memory.json").read_text(encoding="utf-8"))
-    points = []
-    for row in kept["points"]:
-        series, name, samples = row.pop("series"), row.pop("name"), row.pop("samples_ns")
-        points.append(Point(series, name, row, median(samples)))
-    fields = ("device", "driver", "date", "versions", "sms", "datasheet_gb_s")
-    return Hierarchy(*(kept[field] for field in fields), tuple(points))
+load = Hierarchy.load
 
 
 def kept_at(name: str) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -22,18 +21,12 @@ class Cell:
     outputs: tuple[dict, ...]
 
 
-@dataclass(frozen=True)
-class Outputs:
-    """One chapter as it ran on `device`; `errors` has a sentence for each cell that failed there."""
+class Outputs(records.Record):
+    """One chapter as it ran on a GPU; `errors` has a sentence for each cell that failed there."""
 
-    chapter: str
-    device: str
-    driver: str | None
-    versions: dict
-    date: str
-    seconds: float
-    errors: tuple[str, ...]
-    cells: tuple[Cell, ...]
+    @classmethod
+    def row(cls, kept):
+        return Cell(kept["key"], tuple(kept["outputs"]))
 
     @property
     def origin(self) -> str:
@@ -65,12 +58,7 @@ def load(chapter: str, card: str | None = None) -> Outputs | None:
     """The record of a chapter on a card, by default on the first that ran it; None where there is none."""
     ran = (records.folder(name) / "outputs" / f"{chapter}.json" for name in ([card] if card else records.cards()))
     path = next((path for path in ran if path.exists()), None)
-    if path is None:
-        return None
-    kept = json.loads(path.read_text(encoding="utf-8"))
-    kept["errors"] = tuple(kept["errors"])
-    kept["cells"] = tuple(Cell(**{**cell, "outputs": tuple(cell["outputs"])}) for cell in kept["cells"])
-    return Outputs(**kept)
+    return path and Outputs.load(path)
 
 
 def names_another(output: dict, device: str) -> bool:

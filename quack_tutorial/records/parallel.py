@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 
-from quack_tutorial.records import FOLDER, WHOLE, folder
+from quack_tutorial.records import FOLDER, WHOLE, Record, folder, made_by, one
 
 
 @dataclass(frozen=True)
@@ -62,30 +61,22 @@ class Cell:
         }
 
 
-@dataclass(frozen=True)
-class Parallel:
+class Parallel(Record):
     """What was measured on one machine."""
 
-    device: str
-    ranks: int
-    date: str
-    driver: str
-    versions: dict
-    nccl: str
-    cells: tuple[Cell, ...]
+    @classmethod
+    def row(cls, kept):
+        us = {name: median(samples) for name, samples in kept.pop("samples_us").items()}
+        return Cell(**kept, us=us)
 
     def cell(self, M: int, N: int, dtype: str = "bfloat16") -> Cell:
         """The cell of some rows of a vocabulary; KeyError where there is none."""
-        for cell in self.cells:
-            if (cell.dtype, cell.M, cell.N) == (dtype, M, N):
-                return cell
-        there = ", ".join(f"{c.dtype} {c.M} x {c.N}" for c in self.cells)
-        raise KeyError(f"{dtype} {M} x {N} is not recorded; there are {there}")
+        return one(self.rows, dtype=dtype, M=M, N=N)
 
     @property
     def origin(self) -> str:
         """Where the numbers are from, as a caption says it."""
-        versions = f"torch {self.versions['torch']}, CuTe DSL {self.versions['nvidia-cutlass-dsl']}, NCCL {self.nccl}"
+        versions = f"{made_by(self.versions, ('torch', 'nvidia-cutlass-dsl'))}, NCCL {self.nccl}"
         gpus = f"{self.ranks} {self.device}s of one host" if self.ranks > 1 else self.device
         return f"Measured on {gpus}, driver {self.driver}, {versions}, {self.date} UTC."
 
@@ -146,18 +137,8 @@ def model(records) -> Model | None:
 def load(path=None, dtype="bfloat16") -> list[Parallel]:
     """The records in folder `path`, by default those of the card that is meant, or of one of `WHOLE` that has some: their cells of
     one type, fewest GPUs first."""
-    found, folders = [], (folder(), *(FOLDER / which for which in WHOLE))
-    path = path or next(one / "parallel" for one in folders if (one / "parallel").is_dir())
-    for file in sorted(Path(path).glob("*.json")):
-        kept = json.loads(file.read_text(encoding="utf-8"))
-        cells = tuple(_cell(cell) for cell in kept["cells"] if cell["dtype"] == dtype)
-        if not cells:
-            continue
-        fields = ("device", "ranks", "date", "driver", "versions", "nccl")
-        found.append(Parallel(*(kept[field] for field in fields), cells))
-    return sorted(found, key=lambda record: record.ranks)
-
-
-def _cell(kept) -> Cell:
-    us = {name: median(samples) for name, samples in kept["samples_us"].items()}
-    return Cell(**{key: value for key, value in kept.items() if key != "samples_us"}, us=us)
+    folders = (folder(), *(FOLDER / which for which in WHOLE))
+    path = path or next(at / "parallel" for at in folders if (at / "parallel").is_dir())
+    found = map(Parallel.load, sorted(Path(path).glob("*.json")))
+    found = [replace(record, rows=tuple(cell for cell in record.cells if cell.dtype == dtype)) for record in found]
+    return sorted((record for record in found if record.cells), key=lambda record: record.ranks)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
 
 from quack_tutorial.hardware import ITEM_BYTES
-from quack_tutorial.records import cudnn_version, folder
+from quack_tutorial.records import Record, made_by, one
 
 
 @dataclass(frozen=True)
@@ -51,37 +49,30 @@ class Profiled:
         return max(self.launches, key=lambda launch: launch["time_us"])[name]
 
 
-@dataclass(frozen=True)
-class Profile:
+class Profile(Record):
     """The record: `profile("softmax", "quack", 131072)`, `profile.of(operation, N)`, and where it comes from in `origin`."""
 
-    cases: tuple[Profiled, ...]
-    origin: str
+    FILE, ROWS, MAY_LACK = "profile.json", "cases", False
+    MADE_BY = ("torch", "triton", "quack-kernels", "liger-kernel", "cudnn")
+
+    @classmethod
+    def row(cls, kept):
+        return Profiled(**kept["case"], launches=tuple(kept["launches"]), source=kept["source"])
 
     def of(self, operation, N) -> tuple[Profiled, ...]:
         """All implementations of an operation at one length of a row, in the order they were profiled."""
-        return tuple(case for case in self.cases if (case.operation, case.N) == (operation, N))
+        return tuple(case for case in self.rows if (case.operation, case.N) == (operation, N))
 
     def __call__(self, operation, provider, N) -> Profiled:
-        for case in self.of(operation, N):
-            if case.provider == provider:
-                return case
-        there = ", ".join(case.provider for case in self.of(operation, N)) or "nobody"
-        raise KeyError(f"{provider!r} is not profiled for {operation} of rows of {N}; {there} is")
+        return one(self.of(operation, N), provider=provider)
+
+    @property
+    def origin(self) -> str:
+        """Where the counts are from, as a caption says it."""
+        ncu = self.ncu.removeprefix("Version ").split(" ")[0]
+        days = " and ".join(dict.fromkeys(time.split()[0] for time in self.date.split(", ")))
+        tools = f"Nsight Compute {ncu}, driver {self.driver}, {made_by(self.versions, self.MADE_BY)}"
+        return f"Counted on one {self.device}, {days}, by {tools}."
 
 
-def load(path=None) -> Profile:
-    """The record in `path`, by default the card's that is meant; FileNotFoundError where there is none."""
-    data = json.loads(Path(path or folder() / "profile.json").read_text(encoding="utf-8"))
-    cases = tuple(
-        Profiled(**kept["case"], launches=tuple(kept["launches"]), source=kept["source"]) for kept in data["cases"]
-    )
-    versions, ncu = data["versions"], data["ncu"].removeprefix("Version ").split(" ")[0]
-    days = " and ".join(dict.fromkeys(time.split()[0] for time in data["date"].split(", ")))
-    origin = (
-        f"Counted on one {data['device']}, {days}, by Nsight Compute {ncu}, driver {data['driver']}, "
-        f"torch {versions['torch']}, triton {versions['triton']}, "
-        f"QuACK {versions['quack-kernels']}, Liger {versions['liger-kernel']}"
-        + (f", cuDNN {cudnn_version(versions['cudnn'])}." if "cudnn" in versions else ".")
-    )
-    return Profile(cases, origin)
+load = Profile.load

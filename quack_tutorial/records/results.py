@@ -19,7 +19,7 @@ from collections import Counter
 from pathlib import Path
 
 from quack_tutorial.operations import OPERATIONS, named, slug
-from quack_tutorial.records import FOLDER, cards, cudnn_version
+from quack_tutorial.records import FOLDER, cards, made_by, read
 from quack_tutorial.records import bench as records
 from quack_tutorial.records.cells import L2_MULTIPLE, PUBLIC_MEAN, PUBLIC_SERIES, CellKey, default_rows, expected_cells
 from quack_tutorial.records.statistics import PASS_HALF_WIDTH, PASS_RATIO, median, paired_ratio, verdict
@@ -114,7 +114,7 @@ def unswept(table: list[dict]) -> list[dict]:
     swept = {
         (record["operation"], size["dtype"], size["M"], size["N"])
         for path in FOLDER.glob("*/tune/*.json")
-        for record in [json.loads(path.read_text(encoding="utf-8"))]
+        for record in [read(path, "sizes")]
         for size in record["sizes"]
     }
     return [row for row in table if (row["operation"], row["dtype"], row["M"], row["N"]) not in swept]
@@ -335,20 +335,8 @@ def fast_p(gains, p: float) -> float:
 
 def provenance(record: records.Record) -> str:
     """Device, driver, versions and date of a record in one sentence."""
-    names = {
-        "torch": "torch",
-        "triton": "triton",
-        "nvidia-cutlass-dsl": "CuTe DSL",
-        "quack-kernels": "QuACK",
-        "liger-kernel": "Liger",
-        "cudnn": "cuDNN",
-    }
-    known = record.versions
-    if "cudnn" in known:
-        known = known | {"cudnn": cudnn_version(known["cudnn"])}
-    versions = ", ".join(f"{name} {known[key]}" for key, name in names.items() if key in known)
     changed = records.on_earlier_kernels((record.operation, day) for day in record.days.split(" to ")[-1:])
-    return f"{record.operation} on one {record.device}, driver {record.driver}, {versions}, {record.days}.{changed}"
+    return f"{record.operation} on one {record.device}, driver {record.driver}, {made_by(record.versions)}, {record.days}.{changed}"
 
 
 def _size(row):

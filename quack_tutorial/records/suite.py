@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import platform
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from quack_tutorial import machine
-from quack_tutorial.records import FOLDER
+from quack_tutorial import records
 
-SCHEMA = 1
 # name, what it needs; "past" was measured once, by a program that stands in the repository's history (`made_by` of its record).
 # Each other one is a module of `validation`, or of `validation.gpu`, with run(sample, progress) -> Suite
 SUITES = (
@@ -33,8 +30,7 @@ SUITES = (
 )
 
 
-class ReportError(ValueError):
-    """A recorded suite that cannot be used; the message says which and why."""
+ReportError = records.RecordError
 
 
 @dataclass(frozen=True)
@@ -86,42 +82,17 @@ def here() -> dict:
 
 def default_folder() -> Path:
     """quack_tutorial/records/validation of the checkout that this package is in."""
-    return FOLDER / "validation"
+    return records.FOLDER / "validation"
 
 
 def save(suite: Suite, folder) -> Path:
-    """Write `suite` as FOLDER/NAME.json, one row a line; the file is replaced whole."""
+    """Write `suite` as FOLDER/NAME.json."""
     path = Path(folder) / f"{suite.name}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    data = {"schema": SCHEMA, **asdict(suite)}
-    parts = []
-    for key, value in data.items():
-        if isinstance(value, tuple) and value:
-            items = ",\n  ".join(json.dumps(item, ensure_ascii=False) for item in value)
-            parts.append(f"{json.dumps(key)}: [\n  {items}]")
-        else:
-            parts.append(f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}")
-    unfinished = path.with_name(path.name + ".part")
-    unfinished.write_text("{" + ",\n".join(parts) + "}\n", encoding="utf-8")
-    unfinished.replace(path)
+    records.save(path, asdict(suite))
     return path
 
 
 def load(path) -> Suite:
     """Read one recorded suite; ReportError says what is wrong with a broken one."""
-    path = Path(path)
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ReportError(
-            f"{path}: cannot be read as JSON ({machine.reason(error)}); record it again with python -m validation"
-        ) from error
-    if not isinstance(data, dict) or data.pop("schema", None) != SCHEMA:
-        raise ReportError(f"{path}: not of schema {SCHEMA}; record it again with python -m validation")
-    names = {field.name for field in fields(Suite)}
-    if not names >= set(data) or not {"name", "title", "columns", "rows"} <= set(data):
-        raise ReportError(f"{path}: fields do not fit; record it again with python -m validation")
-    for key, value in data.items():
-        if isinstance(value, list):
-            data[key] = tuple(tuple(item) if isinstance(item, list) else item for item in value)
-    return Suite(**data)
+    kept = records.build(Suite, records.read(path, "rows"), path)
+    return replace(kept, rows=tuple(map(tuple, kept.rows)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import median
 
-from quack_tutorial.records import measured_on, read
+from quack_tutorial.records import Record, one
 
 LAST = 50  # steps: one alone may jump
 DRIFT = 0.04  # variants ran one after the other; within one, the medians of 20 steps each differ by up to 4 %
@@ -39,26 +39,27 @@ class Variant:
         return sum(last) / len(last)
 
 
-@dataclass(frozen=True)
-class Training:
+class Training(Record):
     """What was trained on one GPU; `failed` says of the variants that have no times why."""
 
-    device: str
-    driver: str
-    date: str
-    versions: dict
-    sizes: dict
-    variants: tuple[Variant, ...]
-    failed: dict[str, str]
+    FILE, ROWS = "model.json", "variants"
+
+    @classmethod
+    def row(cls, kept):
+        kept |= {key: tuple(kept[key]) for key in ("losses", "step_ms") if key in kept}
+        is_ok = kept.pop("status") == "ok"
+        return Variant(**kept) if is_ok else kept
+
+    @classmethod
+    def load(cls, path=None):
+        found = super().load(path)
+        ran = tuple(row for row in found.rows if isinstance(row, Variant)) if found else ()
+        failed = {row["name"]: row["message"] for row in found.rows if row not in ran} if found else {}
+        return found and cls(found.provenance | {"failed": failed}, ran)
 
     def variant(self, name: str) -> Variant:
         """One variant by its name; KeyError where there is none."""
-        for variant in self.variants:
-            if variant.name == name:
-                return variant
-        raise KeyError(f"no variant {name!r}; there are {', '.join(v.name for v in self.variants)}")
-
-    origin = property(measured_on)
+        return one(self.rows, name=name)
 
     @property
     def what(self) -> str:
@@ -70,16 +71,4 @@ class Training:
         )
 
 
-def load(path=None) -> Training | None:
-    """The record in `path`, by default the card's that is meant (see `records.folder`); None where there is none yet."""
-    kept = read("model.json", path)
-    if kept is None:
-        return None
-    variants, failed = [], {}
-    for found in kept["variants"]:
-        if found.pop("status") == "ok":
-            variants.append(Variant(**found | {key: tuple(found[key]) for key in ("losses", "step_ms")}))
-        else:
-            failed[found["name"]] = found["message"]
-    fields = ("device", "driver", "date", "versions", "sizes")
-    return Training(*(kept[field] for field in fields), tuple(variants), failed)
+load = Training.load

@@ -1,29 +1,24 @@
 """`quack-tutorial head`: the ways that run without a GPU, against torch in float64."""
 
-import json
-
 import pytest
 
 torch = pytest.importorskip("torch")
 
 from bench import head
-from quack_tutorial import cli
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path):
     pytest.importorskip("matplotlib")
     from quack_tutorial.figures import training as charts
     from quack_tutorial.records import head as records
+    from quack_tutorial.records import save
 
-    path = tmp_path / "h200.json"
-    assert records.load(path) is None
-    ways = head.measure(6, 4, 40, Once(), "cpu", torch.float32)["ways"] | {
-        "QuACK": {"status": "failed", "message": "no"}
-    }
-    shape = {"tokens": 6, "width": 4, "words": 40, "dtype": "bfloat16", "ways": ways}
+    assert records.load(tmp_path / "h200.json") is None
+    shape = head.measure(6, 4, 40, Once(), "cpu", torch.float32)
+    shape["ways"]["QuACK"] = {"status": "failed", "message": "no"}
     device = {"device": "NVIDIA H200", "driver": "0.0", "date": "2026-01-02 03:04", "versions": {"torch": "0.1"}}
-    path.write_text(json.dumps(device | {"shapes": [shape]}))
-    found = records.load(path)
+    save(tmp_path / "h200.json", device | {"shapes": [shape]})
+    found = records.load(tmp_path / "h200.json")
     assert found.shape(4, 40).failed == {"QuACK": "no"} and found.shape(4, 40).way("ours").ms == 1.0
     assert found.shape(4, 40).way("matrix products").peak_bytes is None
     for wrong in (lambda: found.shape(4, 41), lambda: found.shape(4, 40).way("Liger")):
@@ -80,11 +75,3 @@ def test_a_way_that_fails_leaves_the_others(monkeypatch):
     ways = head.measure(4, 4, 40, Once(), "cpu", torch.float32)["ways"]
     assert ways["Liger"] == {"status": "failed", "message": "ModuleNotFoundError: no such library"}
     assert ways["stock"]["status"] == "ok"
-
-
-def test_the_command_needs_a_gpu(monkeypatch, capsys):
-    import types
-
-    found = types.SimpleNamespace(device="cpu", reason="this machine has no NVIDIA GPU.")
-    monkeypatch.setattr(head.machine, "detect", lambda: found)
-    assert cli.main(["head"]) == 2 and "no NVIDIA GPU" in capsys.readouterr().err

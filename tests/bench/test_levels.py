@@ -1,6 +1,5 @@
 """`quack-tutorial levels`: what it checks and keeps, what chapter 14 shows of it, and that it stops without a GPU."""
 
-import json
 import types
 
 import pytest
@@ -67,26 +66,18 @@ def test_a_wrong_kernel_is_not_recorded(without_a_gpu, tmp_path, capsys):
     assert not (tmp_path / "wrong.json").exists() and "inf of the tolerance" in capsys.readouterr().out
 
 
-def test_the_chart_says_what_the_record_says_or_that_there_is_none(tmp_path):
+def test_the_chart_says_what_the_record_says_or_that_there_is_none():
     pytest.importorskip("matplotlib")
     from quack_tutorial.figures import measuring as charts
 
     assert "Not yet measured" in charts.levels(None).html
-    cell = {"dtype": "float32", "M": 2048, "N": 1024, "bytes_moved": 2_400_000}
-    samples = {"copy": [2.0, 1.0, 9.0], "template": [4.0], "overlapping": [2.5], "what ships": [2.0]}
+    us = {"copy": 2.0, "template": 4.0, "overlapping": 2.5, "what ships": 2.0}
     kept = {"device": "NVIDIA H200", "driver": "0.1", "date": "2026-01-02 03:04", "datasheet_gb_s": 4800}
-    kept |= {"versions": {"torch": "0.2", "nvidia-cutlass-dsl": "0.3"}, "cells": [cell | {"samples_us": samples}]}
-    (tmp_path / "some.json").write_text(json.dumps(kept))
-    chart = charts.levels(records.load(tmp_path / "some.json"))
+    kept["versions"] = {"torch": "0.2", "nvidia-cutlass-dsl": "0.3"}
+    chart = charts.levels(records.Levels(kept, (records.Cell("float32", 2048, 1024, 2_400_000, us),)))
     assert "Overlap saves the template 1.50 of 4.0 us at 2,048 x 1,024 float32" in chart.summary
     assert chart.rows[0] == ("float32, 2,048 x 1,024", "copy", "2.00", "1,200", "100%", "25%")
     assert chart.rows[2][4] == "80%" and chart._repr_html_().count("<svg") == 2
-
-
-def test_the_command_needs_a_gpu(monkeypatch, capsys):
-    found = types.SimpleNamespace(device="cpu", reason="this machine has no NVIDIA GPU.")
-    monkeypatch.setattr(machine, "detect", lambda: found)
-    assert cli.main(["levels"]) == 2 and "no NVIDIA GPU" in capsys.readouterr().err
 
 
 def test_only_the_overlapping_template_waits_for_the_kernel_ahead():

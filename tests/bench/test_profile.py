@@ -29,10 +29,10 @@ def test_no_table_says_why():
         profile.parse("", "Traceback\nImportError: no quack")
 
 
-@pytest.mark.parametrize("case", profile.CASES, ids=str)
-def test_each_case_is_one_that_the_benchmark_knows(case):
-    operation = OPERATIONS[case.operation]
-    assert case.provider in {**operation.providers, **operation.ladder}
+def test_each_case_is_one_that_the_benchmark_knows():
+    for case in profile.CASES:
+        operation = OPERATIONS[case.operation]
+        assert case.provider in {**operation.providers, **operation.ladder}, case
 
 
 def test_the_record_tells_the_story_of_softmax_at_131072():
@@ -45,7 +45,7 @@ def test_the_record_tells_the_story_of_softmax_at_131072():
     assert 1.95 < reads["compile"] < 2.05 and 2.9 < reads["eager"] < 3.05
     assert record("softmax", "liger", 65536).of_main("local_store_sectors") > 0
     assert "tl.load" in record("softmax", "compile", 131072).source
-    with pytest.raises(KeyError, match="'cudnn' is not profiled for softmax of rows of 131072; eager, compile"):
+    with pytest.raises(KeyError, match="there are eager, compile"):
         record("softmax", "cudnn", 131072)
 
 
@@ -72,5 +72,3 @@ def test_a_record_is_gone_on_with_only_on_its_own_machine_and_versions(tmp_path)
     assert profile.held(path, {**here, "versions": with_a_peer})[2] == with_a_peer
     with pytest.raises(profile.NotProfiled, match=r"another machine or version \(torch\)"):
         profile.held(path, {**here, "versions": {"torch": "3"}})
-    with pytest.raises(profile.NotProfiled, match="name it with --out FILE"):
-        profile.held(None, here)

@@ -64,7 +64,7 @@ def test_what_cannot_be_read_is_one_sentence(script, monkeypatch, tmp_path, caps
     assert "is no folder" in capsys.readouterr().err
     (tmp_path / "softmax.json").write_text("{")
     assert run(script, monkeypatch, tmp_path) == 1
-    assert "not JSON" in capsys.readouterr().err
+    assert "cannot be read" in capsys.readouterr().err
 
 
 def test_cells_whose_inputs_may_have_been_in_a_cache_are_taken_out_for_one_operation(

@@ -144,7 +144,7 @@ def test_the_model_is_slower_with_more_bytes_and_fewer_in_flight():
 
 def test_the_model_is_of_the_card_whose_times_stand_beside_it(monkeypatch):
     recorded = rung("softmax", "registers", sizes=(16384,)).rows
-    kept = replace(memory.load(), points=tuple(replace(p, ns=20 * p.ns) for p in memory.load().points))
+    kept = replace(memory.load(), rows=tuple(replace(p, ns=20 * p.ns) for p in memory.load().points))
     monkeypatch.setattr(memory, "own", lambda: kept)
     assert cost.predict(10**9).gb_s < 300 and rung("softmax", "registers", sizes=(16384,)).rows == recorded
 
