@@ -27,11 +27,24 @@ def worker(monkeypatch):
     return lambda behaviour: functools.partial(sweep.Worker, [sys.executable, str(FAKE), behaviour, "0.0"])
 
 
-def test_every_cell_comes_back_in_order(worker):
-    found = list(sweep.measure_cells(KEYS, PROVIDERS, start=worker("good")))
+def test_every_cell_comes_back_in_order_and_its_steps_are_told(worker):
+    told, asked = [], []
+
+    class Heard(sweep.Worker):
+        def measure(self, request, *rest):
+            asked.append((request["series"], request["rounds"], request["do_bench"]))
+            return super().measure(request, *rest)
+
+    start = functools.partial(Heard, worker("good").args[0])
+    note = lambda key, what: told.append(what)  # noqa: E731
+    options = {"rounds": 7, "do_bench": False, "series": "public", "on_step": note}
+    found = list(sweep.measure_cells(KEYS, PROVIDERS, start=start, limit_s=60, **options))
     assert [measured.key for measured in found] == KEYS
     assert [measured.cell.N for measured in found] == [256, 4096]
     assert [result.provider for result in found[0].cell.results] == PROVIDERS
+    assert told == 2 * ["ceiling", *PROVIDERS, "timing"] and asked == 2 * [("public", 7, False)]
+    assert list(found[0].steps) == ["starting", *told[:5]]
+    assert 0 <= sum(found[0].steps.values()) <= found[0].seconds + 0.1
 
 
 def test_a_provider_that_kills_the_process_is_recorded_and_the_others_are_measured(worker):
@@ -127,9 +140,9 @@ def test_what_does_not_fit_beside_the_others_waits_and_what_comes_after_it_does_
     assert found == ["as large"] and attendance.next_key(0) is None
 
 
-def test_large_cells_of_workers_that_share_a_gpu_are_measured_one_after_the_other(worker):
-    dtypes = ("bfloat16", "float16", "float32")
-    keys = [CellKey("softmax", dtype, 32768, 131072) for dtype in dtypes]  # 134 GB each, where an H200 has 141
+@pytest.mark.parametrize("M, N", [(32768, 131072), (262144, 262144)])  # the second is larger than an H200's memory
+def test_large_cells_of_workers_that_share_a_gpu_are_measured_one_after_the_other(worker, M, N):
+    keys = [CellKey("softmax", dtype, M, N) for dtype in ("bfloat16", "float16", "float32")]
     running, most = set(), []
 
     def step(key, what):
@@ -143,15 +156,10 @@ def test_large_cells_of_workers_that_share_a_gpu_are_measured_one_after_the_othe
     assert sorted(measured.key for measured in found) == sorted(keys) and set(most) == {1}
 
 
-def test_a_cell_too_large_to_share_a_gpu_is_measured_alone(worker):
-    keys = [CellKey("softmax", dtype, 262144, 262144) for dtype in ("float32", "bfloat16")]
-    found = sweep.measure_cells(keys, PROVIDERS, start=worker("h200"), workers=2)
-    assert sorted(measured.key for measured in found) == sorted(keys)
-
-
-def test_a_worker_that_does_not_start_says_why(worker):
+@pytest.mark.parametrize("gpus", [None, 2])
+def test_a_worker_that_does_not_start_says_why(worker, gpus):
     with pytest.raises(RuntimeError, match="does not start: ImportError: no module named torch"):
-        list(sweep.measure_cells(KEYS, PROVIDERS, start=worker("never-starts")))
+        list(sweep.measure_cells(KEYS, PROVIDERS, start=worker("never-starts"), gpus=gpus))
 
 
 def test_a_silent_worker_is_given_up(monkeypatch):
@@ -199,18 +207,16 @@ def test_every_way_to_say_that_memory_ran_out_is_known(message, full):
 
 def test_the_limit_ends_it_between_cells(worker):
     assert list(sweep.measure_cells(KEYS, PROVIDERS, limit_s=-1, start=worker("good"))) == []
-    assert len(list(sweep.measure_cells(KEYS, PROVIDERS, limit_s=60, start=worker("good")))) == 2
 
 
-def test_steps_are_told_with_their_cell(worker):
-    told = []
-    list(sweep.measure_cells(KEYS[:1], PROVIDERS, on_step=lambda key, what: told.append(what), start=worker("good")))
-    assert told == ["ceiling", *PROVIDERS, "timing"]
+def says(name):
+    """The command of a worker whose machine is what its environment says under a name."""
+    script = f"import json, os; print(json.dumps({{'machine': os.environ['{name}']}}), flush=True); input()"
+    return [sys.executable, "-c", script]
 
 
-def test_the_worker_is_started_for_multi_kernel(monkeypatch):
-    script = "import os; print('{\"machine\": \"' + os.environ['TORCHINDUCTOR_MULTI_KERNEL'] + '\"}', flush=True)"
-    started = sweep.Worker([sys.executable, "-c", script])
+def test_the_worker_is_started_for_multi_kernel():
+    started = sweep.Worker(says("TORCHINDUCTOR_MULTI_KERNEL"))
     started.close()
     assert started.machine == "1"
 
@@ -229,35 +235,19 @@ def test_every_gpu_has_its_own_worker_and_all_cells_come_back(worker):
     assert all(measured.cell.gpu in (0, 1, 2) for measured in found)
 
 
-def test_with_several_gpus_one_that_does_not_start_is_an_error(worker):
-    with pytest.raises(RuntimeError, match="does not start"):
-        list(sweep.measure_cells(KEYS, PROVIDERS, start=worker("never-starts"), gpus=2))
-
-
 def test_each_worker_sees_one_gpu_of_those_that_there_are(monkeypatch):
     assert sweep.visible_gpu(1, None) == "1"
     assert sweep.visible_gpu(1, "GPU-a, GPU-b") == "GPU-b"
     with pytest.raises(RuntimeError, match="GPU 2 is asked for, and CUDA_VISIBLE_DEVICES=0,1 shows 2"):
         sweep.visible_gpu(2, "0,1")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,7")
-    script = "import os; print('{\"machine\": \"' + os.environ['CUDA_VISIBLE_DEVICES'] + '\"}', flush=True)"
-    started = sweep.Worker([sys.executable, "-c", script], gpu=1)
+    started = sweep.Worker(says("CUDA_VISIBLE_DEVICES"), gpu=1)
     started.close()
     assert started.machine == "7"
 
 
 def test_unlike_gpus_are_refused(monkeypatch):
-    script = "import os; print('{\"machine\": \"' + os.environ['CUDA_VISIBLE_DEVICES'] + '\"}', flush=True); input()"
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    start = functools.partial(sweep.Worker, says("CUDA_VISIBLE_DEVICES"))
     with pytest.raises(RuntimeError, match="not alike"):
-        list(
-            sweep.measure_cells(
-                KEYS, PROVIDERS, start=lambda gpu: sweep.Worker([sys.executable, "-c", script], gpu), gpus=2
-            )
-        )
-
-
-def test_it_is_said_how_long_each_step_took(worker):
-    (found,) = sweep.measure_cells(KEYS[:1], PROVIDERS, start=worker("good"))
-    assert list(found.steps) == ["starting", "ceiling", *PROVIDERS, "timing"]
-    assert 0 <= sum(found.steps.values()) <= found.seconds + 0.1
+        list(sweep.measure_cells(KEYS, PROVIDERS, start=start, gpus=2))
