@@ -1,6 +1,6 @@
 """The benchmark behind the book's figures: what is timed, how, against whom, and the records it leaves.
 
-What is timed stands in `quack_tutorial.operations`.
+What is timed stands in `quack_tutorial.operations`, how in `quack_tutorial.timing`, which cells in `quack_tutorial.records.cells`.
 
 | module          | what it holds                                                                            |
 |-----------------|------------------------------------------------------------------------------------------|
@@ -15,6 +15,7 @@ What is timed stands in `quack_tutorial.operations`.
 | `sweep`         | many cells through workers, one a GPU, started again when a provider takes them down     |
 | `tuning`        | the process that tries configurations of one kernel at one size                          |
 | `tune`          | `quack-tutorial tune`                                                                    |
+| `asked`         | what commands have in common: words, a GPU, the line that repeats them                   |
 | `command`       | `quack-tutorial bench`                                                                   |
 | `cheats`        | a dozen ways to fool a benchmark, and the checks that catch them                         |
 | `pitfalls`      | `quack-tutorial pitfalls`: a kernel timed in ways that mislead, and in ways that do not  |
@@ -57,17 +58,10 @@ COMMANDS = (
     ("tune", "try every configuration of a kernel on this machine's GPU, and say which to ship", "bench.tune"),
 )
 
-_HOMES = {
-    "this_machine": "bench.this_gpu",
-    "load_records": "quack_tutorial.records.bench",
-    "throughput": "quack_tutorial.records.results",
-    "ladder": "quack_tutorial.records.results",
-}
-
-__all__ = list(_HOMES)
+__all__ = ["this_machine"]
 
 
 def __getattr__(name):
-    if name not in _HOMES:
-        raise AttributeError(f"module 'bench' has no attribute {name!r}; it has {', '.join(_HOMES)}")
-    return getattr(import_module(_HOMES[name]), name)
+    if name not in __all__:
+        raise AttributeError(f"module 'bench' has no attribute {name!r}; it has {', '.join(__all__)}")
+    return import_module("bench.this_gpu").this_machine

@@ -1,9 +1,8 @@
-"""`quack-tutorial results`: what the records say, worst cells first; and the curves that the book draws.
+"""`quack-tutorial results`: what the records say, worst cells first; and what pages compute from them.
 
 | function        | gives                                                                                     |
 |-----------------|-------------------------------------------------------------------------------------------|
 | `rows`          | a dictionary for each measured cell: ours against every peer, paired within the cell      |
-| `throughput`    | GB/s over N of every provider, and of the ceiling                                         |
 | `ladder`        | the versions of a lesson and what each reaches                                            |
 | `speedups`      | how many times as fast as a baseline an implementation is, cell by cell                    |
 | `fast_p`        | the share of cells in which it is right and more than p times as fast                     |
@@ -21,7 +20,7 @@ from pathlib import Path
 from quack_tutorial.operations import OPERATIONS, named, slug
 from quack_tutorial.records import FOLDER, cards, made_by, read
 from quack_tutorial.records import bench as records
-from quack_tutorial.records.cells import L2_MULTIPLE, PUBLIC_MEAN, PUBLIC_SERIES, CellKey, default_rows, expected_cells
+from quack_tutorial.records.cells import L2_MULTIPLE, PUBLIC_MEAN, PUBLIC_SERIES, CellKey, expected_cells
 from quack_tutorial.records.statistics import PASS_HALF_WIDTH, PASS_RATIO, median, paired_ratio, verdict
 
 OURS = "ours"
@@ -277,19 +276,6 @@ def missing_cells(found: list[records.Record], operation: str) -> list[CellKey]:
     """The cells of the grid that no record holds."""
     held = records.latest_cells(found)
     return [key for key in expected_cells(operation) if key not in held]
-
-
-def throughput(found, operation: str, dtype: str, M: int | None = None) -> dict[str, list[tuple[int, float]]]:
-    """GB/s over N: {provider: [(N, GB/s), ...]}, with "ceiling" among them; M as given, or what goes with each N."""
-    curves = {}
-    for key, (_, cell) in sorted(records.latest_cells(found).items()):
-        if (key.operation, key.dtype) != (operation, dtype) or key.M != (M or default_rows(key.N)):
-            continue
-        curves.setdefault("ceiling", []).append((key.N, cell.ceiling_gb_s))
-        for result in cell.results:
-            if result.status == "ok":
-                curves.setdefault(result.provider, []).append((key.N, result.gb_s))
-    return {name: sorted(points) for name, points in curves.items()}
 
 
 def ladder(found, operation: str, dtype: str, N: int) -> list[dict]:

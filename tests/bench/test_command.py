@@ -30,7 +30,7 @@ def run(*words):
 
 @pytest.fixture
 def gpu(monkeypatch):
-    """A machine that says it has a GPU, and workers that make times up; the value sets how they behave and their torch's version."""
+    """A machine that says it has a GPU, and workers that make times up; the value says how they behave, and with which torch."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     found = types.SimpleNamespace(device="cuda", problems=(), driver="0.0")
     monkeypatch.setattr(command.machine, "detect", lambda: found)
