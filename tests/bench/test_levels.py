@@ -7,8 +7,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from bench import levels
-from quack_tutorial import cli, compiler, machine, timing
+from quack_tutorial import cli, compiler, machine
 from quack_tutorial.records import levels as records
+from tests.bench import host_gpu
 
 
 def softmax(x, out):
@@ -26,21 +27,9 @@ def without_a_gpu(monkeypatch):
     pytest.importorskip("cutlass", reason="CuTe DSL is not installed")
     from bench import ours  # noqa: F401
 
-    device = types.SimpleNamespace(L2_cache_size=1 << 16, multi_processor_count=132, name="NVIDIA H200")
-    on_cpu = torch.randn
-
-    def capture(call, slots, launches, pool=None):
-        graph = types.SimpleNamespace(replay=lambda: [call(*slot) for slot in slots])
-        return timing.Replay(graph, launches, slots, tuple(call(*slot) for slot in slots))
-
-    def interleaved_us(replays, rounds):
-        return {name: [float(k + 1)] * rounds for k, name in enumerate(replays)}
-
+    on_cpu, times = torch.randn, ["copy", "warp tile", "template", "overlapping", "what ships"]
+    host_gpu.play(monkeypatch, lambda name: times.index(name) + 1.0, l2_bytes=1 << 16)
     monkeypatch.setattr(torch, "randn", lambda *shape, device=None, **rest: on_cpu(*shape, **rest))
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda *_: device)
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda *_: None)
-    monkeypatch.setattr(timing, "capture", capture)
-    monkeypatch.setattr(timing, "interleaved_us", interleaved_us)
     monkeypatch.setattr(machine, "detect", lambda: types.SimpleNamespace(device="cuda", driver="0.1"))
     monkeypatch.setattr(levels, "SIZES", (("float32", 64, 1024), ("bfloat16", 64, 2048)))
     monkeypatch.setattr(compiler, "compile_for", lambda host, *specs: softmax)

@@ -4,43 +4,22 @@ The stand-ins replace the graph, the clock and the ceiling's kernels; set-up, ch
 """
 
 import dataclasses
-import types
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from bench import measure
-from bench.correctness import as_tuple
 from quack_tutorial import timing
 from quack_tutorial.operations import OPERATIONS
 from quack_tutorial.operations.softmax import formula as softmax_torch
 from quack_tutorial.records import bench as records
 from quack_tutorial.records.cells import BEFORE, CellKey
-from tests.bench import synthetic
+from tests.bench import host_gpu, synthetic
 
 KEY = CellKey("softmax", "float32", 64, 1000)
-TIMES = {"ours": 40.0, "eager": 60.0, "quack": 41.0, "ceiling": 38.0}
+TIMES = {"ours": 40.0, "eager": 60.0, "quack": 41.0, "other": 50.0}
 MOVED = 2 * 64 * 1000 * 4
-
-
-class HostGraph:
-    """Runs its calls on the host, like a CUDA graph into the memory that it was captured with."""
-
-    def __init__(self, call, slots, launches, outputs):
-        self.call, self.slots, self.launches, self.outputs = call, slots, launches, outputs
-
-    def replay(self):
-        for turn in range(self.launches - len(self.outputs), self.launches):
-            at = turn - (self.launches - len(self.outputs))
-            results = as_tuple(self.call(*self.slots[turn % len(self.slots)]))
-            for output, result in zip(as_tuple(self.outputs[at]), results, strict=True):
-                output.copy_(result)
-
-
-def host_capture(call, slots, launches, pool=None):
-    outputs = [call(*slots[turn % len(slots)]) for turn in range(launches - len(slots), launches)]
-    return timing.Replay(HostGraph(call, slots, launches, outputs), launches, slots, tuple(outputs))
 
 
 def provider(call):
@@ -57,32 +36,14 @@ def raising(error):
 @pytest.fixture
 def cell_of(monkeypatch):
     """A function that measures `KEY` with the given set-up functions, their names being the providers."""
-    card = types.SimpleNamespace(name="NVIDIA H200", L2_cache_size=100_000)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda: card)
-    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-    monkeypatch.setattr(timing, "capture", host_capture)
-    monkeypatch.setattr(timing, "clear_l2", lambda: True)
+    times = TIMES | {("ceiling", "plain copy"): 38.0, ("ceiling", "torch copy"): 39.0}
+    host_gpu.play(monkeypatch, times.get, l2_bytes=100_000)
     monkeypatch.setattr(measure.ours, "shipped", lambda *which: ("a" * 64, f"of {which[1]}"))
-    monkeypatch.setattr(timing, "do_bench_us", lambda call, inputs: 50.0)
     monkeypatch.setattr(measure.ceilings, "ceiling_candidates", lambda *args: {"plain copy": None})
     monkeypatch.setattr(measure.ceilings, "own_tile", lambda *args: {"torch copy": None})
 
-    def made_up_times(replays, rounds):
-        assert rounds == synthetic.ROUNDS
-        slower = {("ceiling", "torch copy"): 39.0}
-        us = {name: slower.get(name) or TIMES[name[0] if isinstance(name, tuple) else name] for name in replays}
-        return {name: synthetic.samples(value) for name, value in us.items()}
-
-    monkeypatch.setattr(timing, "interleaved_us", made_up_times)
-
     def measured(crashed=None, alone=False, announce=lambda what: None, **setups):
-        real = OPERATIONS["softmax"]
-        made = dataclasses.replace(
-            real,
-            inputs=lambda M, N, dtype: (torch.randn(M, N, dtype=getattr(torch, dtype)),),
-            providers=setups,
-        )
+        made = dataclasses.replace(OPERATIONS["softmax"], providers=setups)
         monkeypatch.setitem(OPERATIONS, "softmax", made)
         return measure.measure_cell(KEY, list(setups), crashed=crashed, alone=alone, announce=announce)
 
@@ -97,13 +58,7 @@ def test_a_cell_begins_with_what_leaves_the_gpu_to_others(cell_of, monkeypatch):
     assert order == ["reset", measure.gpu_lock.own_lock()]
 
 
-def test_a_cell_says_whether_l2_could_be_cleared(cell_of, monkeypatch):
-    assert cell_of(ours=provider(softmax_torch)).before == BEFORE
-    monkeypatch.setattr(timing, "clear_l2", lambda: False)
-    assert cell_of(ours=provider(softmax_torch)).before is None
-
-
-def test_providers_that_are_right_are_timed_and_recorded(cell_of, tmp_path):
+def test_providers_that_are_right_are_timed_and_recorded(cell_of, tmp_path, monkeypatch):
     cell = cell_of(ours=provider(softmax_torch), eager=provider(softmax_torch))
     ours = cell.result("ours")
     assert ours.status == "ok"
@@ -113,6 +68,9 @@ def test_providers_that_are_right_are_timed_and_recorded(cell_of, tmp_path):
     assert ours.do_bench_us == 50
     assert 0 < ours.error <= 1
     assert (ours.ptx_sha256, ours.config) == ("a" * 64, "of ours")
+    assert cell.before == BEFORE
+    monkeypatch.setattr(timing, "clear_l2", lambda: False)
+    assert cell_of(ours=provider(softmax_torch)).before is None
     assert cell.result("eager").ptx_sha256 is None and cell.result("eager").config is None
     assert cell.ceiling == "plain copy"  # the faster of the two
     assert cell.slots * 64 * 1000 * 4 >= 3 * 100_000 and cell.launches % cell.slots == 0
@@ -182,7 +140,7 @@ def test_an_output_that_is_not_written_is_wrong(cell_of):
 
 def test_launches_that_the_graph_does_not_hold_are_wrong(cell_of, monkeypatch):
     def empty(call, slots, launches, pool=None):
-        replay = host_capture(call, slots, launches)
+        replay = host_gpu.capture(call, slots, launches)
         replay.graph.outputs = []
         return replay
 

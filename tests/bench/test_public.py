@@ -14,7 +14,7 @@ from quack_tutorial.operations.operation import EPS
 from quack_tutorial.records import bench as records
 from quack_tutorial.records import cells
 from quack_tutorial.records.cells import PUBLIC, PUBLIC_MEAN, PUBLIC_SERIES
-from tests.bench import synthetic
+from tests.bench import host_gpu, synthetic
 
 M, N = 16, 96
 CALLS = [(name, series) for series in PUBLIC_SERIES for name in public.operations(series)]
@@ -146,28 +146,9 @@ def test_results_say_how_ours_compare_in_a_row_and_alone(tmp_path, capsys):
 def test_a_cell_of_public_calls_from_start_to_end(monkeypatch):
     """The real set-up, checks and bookkeeping, with a clock and a graph that are made up."""
     from bench import measure
-    from quack_tutorial import timing
-    from tests.bench.test_measure import host_capture
-
-    def capture(call, slots, launches, pool=None):
-        for slot in slots if hasattr(call, "prepare") else ():
-            call.prepare(*slot)
-        return host_capture(call, slots, launches, pool)
-
-    def made_up_times(replays, rounds):
-        us = {name: 38.0 if isinstance(name, tuple) else 40.0 + len(name) for name in replays}
-        return {name: synthetic.samples(value) for name, value in us.items()}
 
     swept = []
-    monkeypatch.setattr(
-        torch.cuda, "get_device_properties", lambda: types.SimpleNamespace(name="NVIDIA H200", L2_cache_size=1000)
-    )
-    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-    monkeypatch.setattr(timing, "capture", capture)
-    monkeypatch.setattr(timing, "clear_l2", lambda: True)
-    monkeypatch.setattr(timing, "do_bench_us", lambda call, inputs: 50.0)
-    monkeypatch.setattr(timing, "interleaved_us", made_up_times)
+    host_gpu.play(monkeypatch, lambda name: 38.0 if isinstance(name, tuple) else 40.0 + len(name))
     monkeypatch.setattr(measure.ours, "shipped", lambda *which: ("a" * 64, "of " + which[0]))
     monkeypatch.setattr(measure.ceilings, "ceiling_candidates", lambda *args: swept.append(args[-1]) or {"copy": None})
     monkeypatch.setattr(measure.ceilings, "own_tile", lambda *args: {})

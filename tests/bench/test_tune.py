@@ -140,15 +140,11 @@ def test_without_a_gpu_it_is_one_sentence(monkeypatch, capsys):
 @pytest.fixture
 def tuning(monkeypatch):
     """The module that tries configurations, its graph, clock, ceiling and compiler replaced; `times` are what it reads."""
-    torch = pytest.importorskip("torch", reason="torch is not installed")
+    pytest.importorskip("torch", reason="torch is not installed")
     from bench import tuning
-    from tests.bench.test_measure import host_capture
+    from tests.bench import host_gpu
 
-    card = types.SimpleNamespace(name="NVIDIA H200", L2_cache_size=1000)
-    monkeypatch.setattr("quack_tutorial.operations.operation.DEVICE", "cpu")
-    for name, value in {"get_device_properties": lambda: card, "graph_pool_handle": None, "synchronize": None}.items():
-        monkeypatch.setattr(torch.cuda, name, value or (lambda: None))
-    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    host_gpu.play(monkeypatch, None)
     monkeypatch.setattr(tuning.ceilings, "ceiling_candidates", lambda *args: {"plain": None})
     calls = {}  # threads a row -> callable, or an exception
 
@@ -158,13 +154,7 @@ def tuning(monkeypatch):
             raise call
         return call
 
-    def capture(call, slots, launches, pool=None):
-        replay = host_capture(call, slots, launches)
-        replay.graph.us = call.us
-        return replay
-
     monkeypatch.setattr(tuning.ours, "callable_for", compiled)
-    monkeypatch.setattr(tuning.timing, "capture", capture)
     monkeypatch.setattr(tuning.timing, "rough_us", lambda replay, rounds: replay.graph.us)
 
     def interleaved(replays, rounds):
