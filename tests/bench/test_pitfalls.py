@@ -28,12 +28,8 @@ def made_up():
     """Points of each series that is drawn; no number here was measured."""
     size = {"M": 4096, "N": 1024, "bytes": 16 << 20}
     yield pitfalls.Point("timer", "events around one launch", {"size": "large", **size}, (8.0, 9.0, 10.0))
-    for multiple in (3, 16):
-        for state, us in (
-            ("as it is", 9.8 if multiple == 3 else 10.0),
-            ("kept lines released", 10.0),
-            ("cleared", 10.0),
-        ):
+    for multiple, kept in ((3, 9.8), (16, 10.0)):
+        for state, us in (("as it is", kept), ("kept lines released", 10.0), ("cleared", 10.0)):
             yield pitfalls.Point("hint", "a plain copy", {"multiple": multiple, "L2": state, **size}, (us,) * 3)
     for second in range(3):
         facts = {"seconds": second, "sm_mhz": 1900 - second, "watts": 500 + second}
@@ -154,14 +150,17 @@ def played(monkeypatch):
     monkeypatch.setattr(timing, "capture", capture)
     monkeypatch.setattr(timing, "clear_l2", lambda: True)
     monkeypatch.setattr(timing, "interleaved_us", lambda graphs, rounds: {name: [1.0] * rounds for name in graphs})
-    plain = types.SimpleNamespace(plain=lambda *settings: lambda x: x)
     driver = types.SimpleNamespace(cuCtxResetPersistingL2Cache=lambda: (0,))
     bindings = types.SimpleNamespace(driver=driver)
-    monkeypatch.setitem(sys.modules, "cuda", types.SimpleNamespace(bindings=bindings))
-    monkeypatch.setitem(sys.modules, "cuda.bindings", bindings)
-    monkeypatch.setitem(sys.modules, "cuda.bindings.driver", driver)
-    monkeypatch.setitem(sys.modules, "quack_tutorial.plain_kernels", plain)
-    monkeypatch.setattr("quack_tutorial.plain_kernels", plain, raising=False)
+    modules = {
+        "cuda": types.SimpleNamespace(bindings=bindings),
+        "cuda.bindings": bindings,
+        "cuda.bindings.driver": driver,
+    }
+    modules["quack_tutorial.plain_kernels"] = types.SimpleNamespace(plain=lambda *settings: lambda x: x)
+    for name, module in modules.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr("quack_tutorial.plain_kernels", modules["quack_tutorial.plain_kernels"], raising=False)
     small = torch.zeros(2, 8, dtype=torch.bfloat16)
     monkeypatch.setattr(pitfalls, "_inputs", lambda M, N, count: [(small,)] * count)
     monkeypatch.setattr(pitfalls, "_slots", lambda M, N, multiple: max(1, multiple))
@@ -180,8 +179,7 @@ def played(monkeypatch):
 def test_each_series_gives_its_points(played, series, points, samples):
     found = list(pitfalls.SERIES[series]())
     assert points is None or len(found) == points
-    assert {len(point.samples_us) for point in found} == {samples}
-    assert {point.series for point in found} == {series}
+    assert {(point.series, len(point.samples_us)) for point in found} == {(series, samples)}
     assert all(us >= 0 for point in found for us in point.samples_us)
     places = [(point.name, *map(str, point.facts.values())) for point in found]
     assert series == "clock" or len(set(places)) == len(places)

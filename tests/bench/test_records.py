@@ -1,5 +1,6 @@
 """Records come back as they were written, and broken ones say in a sentence what is wrong with them."""
 
+import functools
 import importlib
 import json
 
@@ -14,11 +15,6 @@ from tests.bench import synthetic
 KINDS_OF_ONE_FILE = [
     f"quack_tutorial.records.{name}" for name in "head levels memory pitfalls profile training".split()
 ]
-
-
-def as_data(record, tmp_path):
-    records.save(record, tmp_path / "r.json")
-    return json.loads((tmp_path / "r.json").read_text())
 
 
 def test_a_record_comes_back_as_it_was_written(tmp_path):
@@ -68,84 +64,40 @@ def test_load_records_takes_one_series_and_operation(tmp_path):
     assert records.load_records(tmp_path, "softmax") and not records.load_records(tmp_path / "none")
 
 
-def drop_gb_s(data):
-    del data["cells"][0]["results"][0]["gb_s"]
-
-
-def flatter(data):
-    data["cells"][0]["results"][0]["gb_s"] *= 1.1
-
-
-def flatter_the_fraction(data):
-    data["cells"][0]["results"][0]["fraction_of_ceiling"] = 0.99
-
-
-def negative_sample(data):
-    data["cells"][0]["results"][0]["samples_us"][3] = -1
-
-
-def lose_a_round(data):
-    data["cells"][0]["results"][1]["samples_us"].pop()
-
-
-def other_bytes(data):
-    data["cells"][0]["bytes_moved"] //= 2
-
-
-def text_for_m(data):
-    data["cells"][0]["M"] = "8192"
-
-
-def twice(data):
-    data["cells"].append(data["cells"][0])
-
-
-def future_schema(data):
-    data["schema"] = 99
-
-
-def no_device(data):
-    del data["device"]
-
-
-def extra(data):
-    data["note"] = "hello"
-
-
-def silent_refusal(data):
-    data["cells"][0]["results"][1] = {"provider": "eager", "status": "unsupported"}
-
-
-def new_status(data):
-    data["cells"][0]["results"][1] = {"provider": "eager", "status": "fine", "message": "x"}
+REFUSED = {"provider": "eager", "status": "unsupported"}
 
 
 @pytest.mark.parametrize(
-    "change, sentence",
+    "place, value, sentence",
     [
-        (drop_gb_s, "cell bfloat16 8192 x 4096: ours: gb_s is None, but its samples give"),
-        (flatter, "ours: gb_s is .*, but its samples give"),
-        (flatter_the_fraction, "fraction_of_ceiling is 0.99, but its samples give 0.95"),
-        (negative_sample, "ours: its samples must be 3 or more positive microseconds"),
-        (lose_a_round, "eager: 10 samples, but the ceiling has 11"),
-        (other_bytes, "bytes_moved is 67108864, the operation moves 134217728"),
-        (text_for_m, "M must be int, got '8192'"),
-        (twice, "cell bfloat16 8192 4096 is there twice"),
-        (future_schema, "schema 99, this version reads 1"),
-        (no_device, "device is missing"),
-        (extra, "unknown field note"),
-        (silent_refusal, "eager: status unsupported without a message"),
-        (new_status, "status 'fine' is not one of ok"),
+        ("cells 0 results 0 gb_s", None, "cell bfloat16 8192 x 4096: ours: gb_s is None, but its samples give"),
+        ("cells 0 results 0 gb_s", 9999, "ours: gb_s is .*, but its samples give"),
+        ("cells 0 results 0 fraction_of_ceiling", 0.99, "fraction_of_ceiling is 0.99, but its samples give 0.95"),
+        ("cells 0 results 0 samples_us", [40, 40, -1], "ours: its samples must be 3 or more positive microseconds"),
+        ("cells 0 results 1 samples_us", [60.0] * 10, "eager: 10 samples, but the ceiling has 11"),
+        ("cells 0 bytes_moved", 1 << 26, "bytes_moved is 67108864, the operation moves 134217728"),
+        ("cells 0 M", "8192", "M must be int, got '8192'"),
+        ("cells 1", "the first", "cell bfloat16 8192 4096 is there twice"),
+        ("schema", 99, "schema 99, this version reads 1"),
+        ("device", None, "device must be str, got None"),
+        ("note", "hello", "unknown field note"),
+        ("cells 0 results 1", REFUSED, "eager: status unsupported without a message"),
+        ("cells 0 results 1", REFUSED | {"status": "fine"}, "status 'fine' is not one of ok"),
+        ("cells 0 results 1", {"status": "ok"}, "provider is missing"),
     ],
 )
-def test_a_broken_record_says_where_and_what(change, sentence, tmp_path):
-    data = as_data(synthetic.record(synthetic.cell()), tmp_path)
-    change(data)
-    (tmp_path / "r.json").write_text(json.dumps(data))
+def test_a_broken_record_says_where_and_what(place, value, sentence, tmp_path):
+    path = tmp_path / "r.json"
+    records.save(synthetic.record(synthetic.cell()), path)
+    data = json.loads(path.read_text())
+    data["cells"] += [data["cells"][0]] if value == "the first" else []
+    *way, last = (int(step) if step.isdigit() else step for step in place.split())
+    at = functools.reduce(lambda held, step: held[step], way, data)
+    at[last] = data["cells"][0] if value == "the first" else value
+    path.write_text(json.dumps(data))
     with pytest.raises(RecordError, match=sentence) as caught:
-        records.load(tmp_path / "r.json")
-    assert str(tmp_path / "r.json") in str(caught.value)
-    assert "\n" not in str(caught.value)
+        records.load(path)
+    assert str(path) in str(caught.value) and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import types
 
 import pytest
 
@@ -21,26 +22,20 @@ from tests.bench import synthetic
 L2 = 60 * 2**20
 
 
-@pytest.mark.parametrize("input_bytes", [2**10, 2**22, 2**26, 2**33])
-def test_buffers_together_are_sixteen_times_the_l2_and_no_more_than_needed(input_bytes):
-    slots = timing.slots_for(input_bytes, L2)
-    assert slots * input_bytes >= 16 * L2
-    assert slots == 1 or (slots - 1) * input_bytes < 16 * L2
-
-
-@pytest.mark.parametrize("moved, slots", [(2**20, 12), (2**25, 3), (2**30, 1), (2**12, 500)])
-def test_a_graph_holds_twenty_launches_or_more_and_whole_turns(moved, slots):
-    launches = timing.launches_for(moved, slots)
-    assert launches >= 20
-    assert launches % slots == 0
-
-
-def test_a_graph_of_small_launches_lasts_a_while_and_one_of_large_ones_is_short():
-    assert timing.launches_for(2**30, 1) == 20
-    assert timing.launches_for(2**23, 1) > 300
+def test_buffers_are_sixteen_times_the_l2_and_a_graph_holds_whole_turns_and_lasts_a_while():
+    for input_bytes in (2**10, 2**22, 2**26, 2**33):
+        slots = timing.slots_for(input_bytes, L2)
+        assert slots * input_bytes >= 16 * L2 and (slots == 1 or (slots - 1) * input_bytes < 16 * L2)
+    for moved, slots in ((2**20, 12), (2**25, 3), (2**30, 1), (2**12, 500)):
+        launches = timing.launches_for(moved, slots)
+        assert launches >= 20 and launches % slots == 0
+    assert timing.launches_for(2**30, 1) == 20 and timing.launches_for(2**23, 1) > 300
     for moved, launches in ((2**32, 10), (2**34, 5), (2**37, 5)):
         assert timing.launches_for(moved, 1) == launches
         assert timing.rounds_for(moved, launches, 11) == timing.MIN_REPLAYS  # no more of them than of other long ones
+    assert timing.rounds_for(2**30, 20, 11) == 11 and timing.rounds_for(2**33, 20, 11) == timing.MIN_REPLAYS
+    with pytest.raises(ValueError, match="at least 7 rounds, got 6"):
+        timing.interleaved_us({}, 6)
 
 
 def test_what_no_graph_can_hold_is_called_over_the_slots():
@@ -49,11 +44,6 @@ def test_what_no_graph_can_hold_is_called_over_the_slots():
     assert seen == [1] and replay.launches == 4  # once to compile and warm up
     replay.graph.replay()
     assert seen[1:] == [1, 2, 3, 1]
-
-
-def test_fewer_than_seven_rounds_are_refused():
-    with pytest.raises(ValueError, match="at least 7 rounds, got 6"):
-        timing.interleaved_us({}, 6)
 
 
 def test_two_settings_of_torch_compile_do_not_share_code():
@@ -91,26 +81,17 @@ def test_ceilings_move_what_the_operation_moves():
     assert ceilings._name("1R1W", 2048, 4, "", ".cs") == "copy, 2048 words, 4 warps, stores .cs"
 
 
-def test_the_reader_s_points_hold_the_ceiling_and_those_that_ran():
-    points = this_gpu.points("softmax", synthetic.cell(ours_us=None))
-    assert [point["provider"] for point in points] == ["ceiling", "eager", "quack"]
-    assert points[0]["fraction_of_ceiling"] == 1.0
-
-
-def test_without_a_gpu_there_are_no_points(monkeypatch):
-    monkeypatch.setattr(this_gpu.machine, "detect", lambda: type("Machine", (), {"device": "cpu"}))
+def test_the_reader_s_points_hold_the_ceiling_and_those_that_ran_on_the_reader_s_gpu(monkeypatch):
+    found = types.SimpleNamespace(device="cpu", gpu="NVIDIA L4")
+    monkeypatch.setattr(this_gpu.machine, "detect", lambda: found)
     assert this_gpu.this_machine("softmax", "float32", [1024]) == []
     with pytest.raises(ValueError, match="operation 'sofmax' is not one of copy, softmax"):
         this_gpu.this_machine("sofmax", "float32", [1024])
-
-
-def test_the_reader_s_points_name_the_reader_s_gpu(monkeypatch):
-    found = type("Machine", (), {"device": "cuda", "gpu": "NVIDIA L4"})
-    monkeypatch.setattr(this_gpu.machine, "detect", lambda: found)
-    measured = type("Measured", (), {"cell": synthetic.cell(ours_us=None)})
-    monkeypatch.setattr("bench.sweep.measure_cells", lambda *args, **options: [measured])
+    found.device, measured = "cuda", types.SimpleNamespace(cell=synthetic.cell(ours_us=None))
+    monkeypatch.setattr(sweep, "measure_cells", lambda *args, **options: [measured])
     points = this_gpu.this_machine("softmax", "float32", [1024])
-    assert len(points) == 3 and {point["device"] for point in points} == {"NVIDIA L4"}
+    assert [point["provider"] for point in points] == ["ceiling", "eager", "quack"]
+    assert points[0]["fraction_of_ceiling"] == 1.0 and {point["device"] for point in points} == {"NVIDIA L4"}
 
 
 class Clock:
@@ -179,29 +160,18 @@ def test_l2_is_cleared_by_a_reset_and_then_by_reading_other_bytes(monkeypatch):
 
 
 def test_a_replay_keeps_the_inputs_that_its_graph_reads():
-    slots = [(torch.zeros(1),)]
-    replay = timing.Replay(None, 20, slots, (torch.zeros(1),))
-    assert replay.released().slots is slots
-    assert replay.released().outputs == ()
+    released = timing.Replay(None, 20, [(torch.zeros(1),)], (torch.zeros(1),)).released()
+    assert len(released.slots) == 1 and released.outputs == ()
 
 
-def test_long_replays_get_fewer_rounds():
-    assert timing.rounds_for(2**30, 20, 11) == 11
-    assert timing.rounds_for(2**33, 20, 11) == timing.MIN_REPLAYS
-
-
-def test_a_sweep_is_shared_by_sizes_of_one_pattern_that_are_alike(monkeypatch):
+def test_a_sweep_is_shared_by_sizes_that_are_alike_and_by_the_workers_of_one_run(monkeypatch):
     monkeypatch.setattr(ceilings, "_swept", {("1R1W", 1000): ["a"], ("1R1W", 1030): ["b"], ("1R", 5000): ["c"]})
-    assert ceilings.best_of_sweep("1R1W", 1010) == ["a"]
-    assert ceilings.best_of_sweep("1R1W", 1040) == ["b"]
-    assert ceilings.best_of_sweep("1R1W", 1200) is None
-    assert ceilings.best_of_sweep("2R1W", 1000) is None
-
-
-def test_workers_of_one_run_tell_each_other_what_their_sweeps_found(monkeypatch):
-    monkeypatch.setattr(ceilings, "_swept", {})
-    ceilings.remember_sweep("1R", 7, ["alone"])
+    found = [
+        ceilings.best_of_sweep(*asked) for asked in (("1R1W", 1010), ("1R1W", 1040), ("1R1W", 1200), ("2R1W", 1000))
+    ]
+    assert found == [["a"], ["b"], None, None]
     with sweep.one_folder():
+        monkeypatch.setattr(ceilings, "_swept", {})
         assert ceilings.best_of_sweep("1R1W", 1000) is None
         ceilings.remember_sweep("1R1W", 1000, ["a", "b"])
         # Another worker, in a process of its own, which is writing a second line.
@@ -210,9 +180,7 @@ def test_workers_of_one_run_tell_each_other_what_their_sweeps_found(monkeypatch)
             file.write('["1R", 3000,')
         assert ceilings.best_of_sweep("1R1W", 1010) == ["a", "b"]
         assert ceilings.best_of_sweep("2R1W", 50) == ["own"] and ceilings.best_of_sweep("1R", 3000) is None
-        assert ceilings.best_of_sweep("1R", 7) is None
     assert sweep.SWEEPS not in os.environ
-    assert ceilings.best_of_sweep("1R1W", 1000) == ["a", "b"]
 
 
 def test_what_stands_for_a_sweep_is_among_what_a_sweep_tries():
