@@ -1,6 +1,5 @@
 """`quack-tutorial parallel`: what it measures on two ranks, and what the chapter reads from its record."""
 
-import json
 import types
 
 import pytest
@@ -11,6 +10,7 @@ from bench import parallel as bench
 from quack_tutorial import cli
 from quack_tutorial import parallel as op
 from quack_tutorial.records import parallel as records
+from quack_tutorial.records import save
 
 gloo = torch.distributed.is_available() and torch.distributed.is_gloo_available()
 WAYS = (
@@ -69,32 +69,21 @@ def test_the_command_runs_whole_over_gloo(tmp_path, capsys, ranks=4):
         assert all(error <= 1 for error in cell.errors.values())
 
 
-RECORD = {
-    "device": "NVIDIA H200",
-    "ranks": 2,
-    "date": "2026-01-02 03:04",
-    "driver": "0.0",
-    "versions": {"torch": "0.1", "nvidia-cutlass-dsl": "0.2"},
-    "nccl": "0.3",
-    "cells": [
-        {
-            "dtype": "bfloat16",
-            "M": 8192,
-            "N": 128256,
-            "ranks": 2,
-            "errors": {"loss": 0.5, "gradient": 0.25, "loss from one GPU": 1e-6, "gradient from one GPU": 0.0},
-            "samples_us": {name: [1.0, 9.0, 2.0] for name in WAYS} | {"kernel": [1.5], "exchange": [7.0]},
-            "asked_bytes": {"pairs": 65536, "gathered": 10**9},
-            "nvlink_bytes": {"pairs": 70000.0, "gathered": None},
-        }
-    ],
+CELL = {
+    **{"dtype": "bfloat16", "M": 8192, "N": 128256, "ranks": 2},
+    "errors": {"loss": 0.5, "gradient": 0.25, "loss from one GPU": 1e-6, "gradient from one GPU": 0.0},
+    "samples_us": {name: [1.0, 9.0, 2.0] for name in WAYS} | {"kernel": [1.5], "exchange": [7.0]},
+    "asked_bytes": {"pairs": 65536, "gathered": 10**9},
+    "nvlink_bytes": {"pairs": 70000.0, "gathered": None},
 }
+RECORD = {"device": "NVIDIA H200", "ranks": 2, "date": "2026-01-02 03:04", "driver": "0.0", "nccl": "0.3"}
+RECORD |= {"versions": {"torch": "0.1", "nvidia-cutlass-dsl": "0.2"}}
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path):
     assert records.load(tmp_path) == []
-    (tmp_path / "four.json").write_text(json.dumps(RECORD | {"ranks": 4}))
-    (tmp_path / "two.json").write_text(json.dumps(RECORD))
+    for name, ranks in (("four", 4), ("two", 2)):
+        save(tmp_path / f"{name}.json", RECORD | {"ranks": ranks, "cells": [CELL]})
     two, four = records.load(tmp_path)
     assert (two.ranks, four.ranks) == (2, 4)
     cell = two.cell(8192, 128256)
@@ -113,7 +102,7 @@ def test_the_chapters_chart_says_what_the_record_says_or_that_there_is_none(tmp_
 
     for chart in (charts.vocabulary([]), charts.scaling([]), charts.head(None)):
         assert "Not yet measured" in chart.html
-    (tmp_path / "two.json").write_text(json.dumps(RECORD))
+    save(tmp_path / "two.json", RECORD | {"cells": [CELL]})
     found = records.load(tmp_path)
     chart = charts.vocabulary(found)
     assert chart.rows[0] == ("2", "8,192", "128,256", *["0.00"] * 5) and "2 NVIDIA H200s" in chart._repr_html_()

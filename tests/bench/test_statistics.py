@@ -6,14 +6,9 @@ import pytest
 from quack_tutorial.records.statistics import Ratio, interquartile_range, median, paired_ratio, verdict
 
 
-def test_median_and_interquartile_range_by_hand():
-    assert median([4, 1, 3, 2]) == 2.5
-    assert interquartile_range([1, 2, 3, 4, 5]) == 2  # 4 - 2
-
-
-def test_a_ratio_is_a_speed_ratio():
-    ratio = paired_ratio([10.0] * 7, [12.0] * 7)
-    assert ratio == Ratio(1.2, 0.0)  # ours takes 10, the other 12: 1.2 times as fast
+def test_median_spread_and_speed_ratio_by_hand():
+    assert median([4, 1, 3, 2]) == 2.5 and interquartile_range([1, 2, 3, 4, 5]) == 2  # 4 - 2
+    assert paired_ratio([10.0] * 7, [12.0] * 7) == Ratio(1.2, 0.0)  # ours takes 10, the other 12: 1.2 times as fast
 
 
 def test_drift_that_both_share_cancels():
@@ -25,7 +20,9 @@ def test_drift_that_both_share_cancels():
 
 def test_noise_widens_the_interval():
     rng = np.random.default_rng(1)
-    quiet = paired_ratio(100 + rng.normal(0, 0.1, 21), 100 + rng.normal(0, 0.1, 21))
+    times = 100 + rng.normal(0, 0.1, (2, 21))
+    quiet = paired_ratio(*times)
+    assert quiet == paired_ratio(*times)  # whatever is drawn for the interval
     loud = paired_ratio(100 + rng.normal(0, 5, 21), 100 + rng.normal(0, 5, 21))
     assert quiet.half_width < 0.002 < 0.01 < loud.half_width
 
@@ -38,11 +35,6 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says():
         ratio = paired_ratio(100 * noise[0], 100 * noise[1], seed=trial)
         covered += abs(ratio.median - 1) <= 1.2 * ratio.half_width
     assert covered / 200 > 0.85  # the percentile bootstrap of a median of 11 is a little narrow
-
-
-def test_the_same_samples_give_the_same_interval():
-    times = list(np.random.default_rng(3).normal(100, 1, 11))
-    assert paired_ratio(times, times[::-1]) == paired_ratio(times, times[::-1])
 
 
 @pytest.mark.parametrize("others", [[1.0, 2.0], [1.0, 2.0, 3.0, 4.0]])

@@ -42,20 +42,7 @@ def test_every_variant_names_operations_that_the_model_has():
     assert all(hasattr(model, which) for which, _ in training.VARIANTS.values())
 
 
-def test_a_record_is_read_as_it_was_written(tmp_path):
-    failed = {"name": "Liger", "status": "failed", "message": "no such module"}
-    record = HEAD | {"variants": [variant("stock"), variant("ours", (3.0, 2.0, 1.5, 1.0), (80, 8, 3.0, 5.0)), failed]}
-    path = tmp_path / "h200.json"
-    save(path, record)
-    found = records.load(path)
-    assert [v.name for v in found.variants] == ["stock", "ours"] and found.failed == {"Liger": "no such module"}
-    assert found.variant("stock").ms == 5.0 and found.variant("ours").last_mean == 1.875
-    assert "NVIDIA H200" in found.origin and "12 steps" in found.what
-    with pytest.raises(KeyError, match="there are stock, ours"):
-        found.variant("QuACK")
-
-
-def test_the_chapters_charts_say_what_the_record_says_or_that_there_is_none(tmp_path):
+def test_the_chapter_reads_and_draws_a_record_as_it_was_written_or_says_that_there_is_none(tmp_path):
     pytest.importorskip("matplotlib")
     from quack_tutorial.figures import training as charts
 
@@ -63,8 +50,14 @@ def test_the_chapters_charts_say_what_the_record_says_or_that_there_is_none(tmp_
     assert records.load(path) is None
     for chart in (charts.losses, charts.costs):
         assert "Not yet measured" in chart(None).html
-    save(path, HEAD | {"variants": [variant("stock"), variant("ours", step_ms=(9, 9, 3, 3))]})
+    failed = {"name": "Liger", "status": "failed", "message": "no such module"}
+    save(path, HEAD | {"variants": [variant("stock"), variant("ours", step_ms=(9, 9, 3, 3)), failed]})
     found = records.load(path)
+    assert [v.name for v in found.variants] == ["stock", "ours"] and found.failed == {"Liger": "no such module"}
+    assert found.variant("stock").ms == 5.0 and found.variant("ours").last_mean == 1.75
+    assert "NVIDIA H200" in found.origin and "12 steps" in found.what
+    with pytest.raises(KeyError, match="there are stock, ours"):
+        found.variant("QuACK")
     assert charts.costs(found).rows[1] == ("ours", "3.00", "3.00", "1.00", "700")
     assert "drift: ours, 3.0 ms. Least" in charts.costs(found)._repr_html_()
     assert charts.losses(found).rows[1] == ("ours", "3.0000", "1.7500", "+0.0000")
@@ -77,31 +70,23 @@ def test_a_process_that_ends_badly_leaves_its_last_words():
     assert found == {"name": "ours", "status": "failed", "message": "RuntimeError: the GPU is gone"}
 
 
-def test_the_command_goes_on_where_a_record_stopped(tmp_path, monkeypatch, capsys):
+def test_the_command_goes_on_where_a_record_stopped_and_says_what_failed(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(machine, "detect", lambda: types.SimpleNamespace(device="cuda", driver="0.0"))
-    here = {"device": "NVIDIA H200", "versions": {"torch": "0.0"}}
-    monkeypatch.setattr(training, "in_own_process", lambda name, sizes: variant(name) | {"machine": dict(here)})
-    out = tmp_path / "h200.json"
-    assert cli.main(["model", "--out", str(out), "--only", "ours"]) == 0
-    assert cli.main(["model", "--out", str(out), "--only", "stock"]) == 0
-    assert [v.name for v in records.load(out).variants] == ["stock", "ours"]
-    here["versions"] = {"torch": "0.1"}  # other versions begin a new record
-    assert cli.main(["model", "--out", str(out), "--only", "QuACK"]) == 0
-    assert [v.name for v in records.load(out).variants] == ["QuACK"]
-    assert "ours: 5.00 ms a step, 3.00 GB at most, loss 3.000 to 1.000" in capsys.readouterr().out
-
-
-def test_a_variant_that_failed_is_in_the_record(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(machine, "detect", lambda: types.SimpleNamespace(device="cuda", driver="0.0"))
-    here = {"device": "NVIDIA H200", "versions": {"torch": "0.0"}}
+    here, out = {"device": "NVIDIA H200", "versions": {"torch": "0.0"}}, tmp_path / "h200.json"
 
     def trained(name, sizes):
         failed = {"name": name, "status": "failed", "message": "ImportError: no quack"}
         return failed if name == "QuACK" else variant(name) | {"machine": dict(here)}
 
+    def run(*names):
+        status = cli.main(["model", "--out", str(out), *(word for name in names for word in ("--only", name))])
+        return status, [v.name for v in records.load(out).variants]
+
     monkeypatch.setattr(training, "in_own_process", trained)
-    out = tmp_path / "h200.json"
-    assert cli.main(["model", "--out", str(out), "--only", "QuACK", "--only", "ours"]) == 1
-    found = records.load(out)
-    assert [v.name for v in found.variants] == ["ours"] and found.failed == {"QuACK": "ImportError: no quack"}
-    assert "QuACK: failed (ImportError: no quack)" in capsys.readouterr().out
+    assert run("ours") == (0, ["ours"]) and run("stock") == (0, ["stock", "ours"])
+    here["versions"] = {"torch": "0.1"}  # other versions begin a new record
+    assert run("QuACK", "Liger") == (1, ["Liger"])
+    assert records.load(out).failed == {"QuACK": "ImportError: no quack"}
+    said = capsys.readouterr().out
+    assert "ours: 5.00 ms a step, 3.00 GB at most, loss 3.000 to 1.000" in said
+    assert "QuACK: failed (ImportError: no quack)" in said
