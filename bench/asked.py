@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from quack_tutorial import machine
-from quack_tutorial.records.cells import DTYPES
+from quack_tutorial.records.cells import words
 
 
 def on_a_gpu(run):
@@ -35,20 +35,6 @@ def command_line(args, words, options) -> str:
         elif value:
             line += [f"--{option}", Path(value).name if option == "out" else str(value)]
     return shlex.join(line)
-
-
-def words(text: str | None) -> tuple[str, ...]:
-    """The words of a list separated by commas; none for None."""
-    return tuple(word.strip() for word in (text or "").split(",") if word.strip())
-
-
-def requested_dtypes(text: str | None, default=DTYPES) -> tuple[str, ...]:
-    """The types in a list separated by commas, or `default`; ValueError names those there are."""
-    found = words(text) or tuple(default)
-    unknown = [dtype for dtype in found if dtype not in DTYPES]
-    if unknown:
-        raise ValueError(f"dtype {unknown[0]!r} is not one of {', '.join(DTYPES)}")
-    return found
 
 
 def numbers(text, option) -> tuple[int, ...]:

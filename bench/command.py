@@ -16,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 
 from bench import asked, public, sweep
-from bench.asked import numbers, requested_dtypes, words
+from bench.asked import numbers
 from quack_tutorial import hardware, machine
 from quack_tutorial.operations import OPERATIONS, is_own, named, slug
 from quack_tutorial.records import RecordError, other_version, results, today
@@ -31,6 +31,8 @@ from quack_tutorial.records.cells import (
     CellKey,
     default_rows,
     expected_cells,
+    requested_dtypes,
+    words,
 )
 
 TIMER = (

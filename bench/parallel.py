@@ -38,8 +38,9 @@ import sys
 import time
 from importlib import metadata
 
-from bench.asked import command_line, numbers, requested_dtypes
+from bench.asked import command_line, numbers
 from quack_tutorial import machine, parallel, records, reference
+from quack_tutorial.records.cells import requested_dtypes
 
 DTYPES = ("bfloat16",)
 ROWS = (4096, 16384)

@@ -21,12 +21,12 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 from bench import ours, plain_tile
-from bench.asked import numbers, requested_dtypes
+from bench.asked import numbers
 from quack_tutorial import compiler, kernel_cache
 from quack_tutorial.hardware import ITEM_BYTES
 from quack_tutorial.kernels.tuned.candidates import candidates
 from quack_tutorial.operations import OPERATIONS, named, slug
-from quack_tutorial.records.cells import expected_cells
+from quack_tutorial.records.cells import expected_cells, requested_dtypes
 
 MEMORY = "memory"
 

@@ -25,13 +25,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bench import sweep
-from bench.asked import command_line, numbers, requested_dtypes, words
+from bench.asked import command_line, numbers
 from quack_tutorial import machine, records
 from quack_tutorial.hardware import ITEM_BYTES
 from quack_tutorial.kernels.tuned.config import label
 from quack_tutorial.operations import named, slug
 from quack_tutorial.operations.our_launches import contiguous_rows
-from quack_tutorial.records.cells import ODD_SIZES, POWERS, SWEPT_TOO, default_rows
+from quack_tutorial.records.cells import ODD_SIZES, POWERS, SWEPT_TOO, default_rows, requested_dtypes, words
 
 ROWS = ("aligned", "congruent")
 DTYPES = ("float32", "bfloat16")  # float16 is as wide as bfloat16

@@ -40,6 +40,20 @@ class CellKey:
         return f"{self.operation} {self.dtype} {self.M} x {self.N}"
 
 
+def words(text: str | None) -> tuple[str, ...]:
+    """The words of a list separated by commas; none for None."""
+    return tuple(word.strip() for word in (text or "").split(",") if word.strip())
+
+
+def requested_dtypes(text: str | None, default=DTYPES) -> tuple[str, ...]:
+    """The types in a list separated by commas, or `default`; ValueError names those there are."""
+    found = words(text) or tuple(default)
+    unknown = [dtype for dtype in found if dtype not in DTYPES]
+    if unknown:
+        raise ValueError(f"dtype {unknown[0]!r} is not one of {', '.join(DTYPES)}")
+    return found
+
+
 def default_rows(N: int) -> int:
     """The number of rows that goes with N columns, so that a tensor is 32 MiB to 8 GiB of float32."""
     if N <= 32768:
