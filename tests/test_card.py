@@ -132,7 +132,7 @@ def test_the_ruler_is_kept_where_predictions_look_for_it(monkeypatch, tmp_path, 
     def measure(ruler_alone):
         asked.append(ruler_alone)
         points = [{"series": "in flight", "name": "16 x 4 x 2048", "samples_ns": [0.002]}]
-        return {"device": "NVIDIA A10G", "versions": {}, "sms": 80, "points": points}
+        return {"device": "NVIDIA A10G", "versions": {}, "sms": 80}, points
 
     monkeypatch.setattr(measured, "measure", measure)
     found = types.SimpleNamespace(device="cuda", driver="580", reason="")

@@ -7,7 +7,7 @@ from cutesim.language.loading import answer_package
 from cutesim.memory.arguments import HostTensor
 from cutesim.simulation import simulate
 
-answer_package("tests.simulator.dsl")
+answer_package("dsl")
 
 from dsl.alignment import Wide
 

@@ -11,7 +11,7 @@ from cutesim.language.loading import answer_package
 from cutesim.memory.arguments import HostTensor
 from cutesim.simulation import simulate
 
-answer_package("tests.simulator.dsl")
+answer_package("dsl")
 
 from dsl import extents as k
 

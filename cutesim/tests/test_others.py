@@ -15,7 +15,7 @@ from cutesim.memory.swizzle import Swizzle, by_address
 from cutesim.simulation import simulate
 from cutesim.values.numeric import Float32
 
-answer_package("tests.simulator.dsl")
+answer_package("dsl")
 
 from dsl import others as k
 from real_compiler import compiler

@@ -10,7 +10,7 @@ from cutesim import NotSimulated
 from cutesim.language.loading import answer_package
 from cutesim.simulation import simulate
 
-answer_package("tests.simulator.dsl")
+answer_package("dsl")
 
 from dsl import published as k
 

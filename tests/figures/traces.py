@@ -145,7 +145,7 @@ def cluster(fault=""):
     from cutesim.language.loading import answer_package
     from cutesim.simulation import simulate
 
-    answer_package("tests.simulator.dsl")
+    answer_package("dsl")
     from dsl.cluster import Exchange
 
     x = np.arange(1, 5, dtype=np.float32)
