@@ -35,7 +35,7 @@ def test_streams_say_what_littles_law_and_the_record_say(capsys, monkeypatch):
     live.say_stream("cpu", 16, 1, 2048)
     said = capsys.readouterr().out
     assert "model of an H100: 3,095 GB/s" in said and "recorded on an H100: " in said
-    slow = replace(memory.load(), points=tuple(replace(p, ns=20 * p.ns) for p in memory.load().points))
+    slow = replace(memory.load(), rows=tuple(replace(p, ns=20 * p.ns) for p in memory.load().points))
     monkeypatch.setattr(memory, "own", lambda: slow)
     live.say_stream("cpu", 16, 1, 2048)
     own = capsys.readouterr().out
