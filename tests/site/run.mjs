@@ -30,7 +30,7 @@
 //   {"link": true}                    copy the link, and open it in a fresh profile
 //   {"axe": true}                     report what axe-core finds on the page as it stands
 //   {"stop": N}                       run cell N, ask for a stop after a second, say how long that took
-// and the answer one JSON object: {players (alive in the built page), ready_ms, took_ms: {step}, bytes, requests_before, cells:
+// and the answer one JSON object: {players (alive in the built page, of the card that is chosen), ready_ms, took_ms: {step}, bytes, requests_before, cells:
 // [{number, state, text, figures, alive, took, beside: what stands beside its lines}], ran (the cells after the last step "run"), said: [text], keys: [{text, coloured,
 // focus}], looks: [...], followed: [N, L], downloaded: [name, text], stopped_ms, findings}, `findings` as in check.mjs. A
 // cell's `alive` counts its players that a script has brought to life. Python is started before the first step, unless that
@@ -121,7 +121,7 @@ async function main() {
     context.on("request", (request) => fetched.add(new URL(request.url()).pathname));
     await page.goto(`${server.base}/${path}`, { waitUntil: "load" });
     const before = [...fetched].filter((name) => /runtime|_static\/run\//.test(name));
-    const players = await page.locator(".cell_output [data-ready]:not(.qt-on-gpu *)").count();
+    const players = await page.locator(".cell_output [data-ready]:not(.qt-on-gpu *, details.qt-card *)").count();
     const answer = { players, said: [], keys: [], looks: [], took_ms: {}, requests_before: before };
     const said = async (name) => JSON.parse(await page.getAttribute(".qt-run-bar", name));
     const todo = JSON.parse(steps), tabs = [page];
