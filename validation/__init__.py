@@ -8,17 +8,15 @@
 | `mutation`       | broken kernels: every synchronisation and predicate of every kernel altered        | nothing      |
 | `compiled`       | CuTe DSL's compiler: which loads, stores and shuffles are in its PTX               | the DSL      |
 | `orders`         | nothing: every order of the warps' steps of the chapters' kernels                  | nothing      |
-| `grading`        | the labs' corpus: which right answers the grader refuses, which attacks it passes  | nothing      |
 | `gpu.device`     | an H200: the kernels' outputs                                                      | a Hopper GPU |
 | `gpu.counters`   | Nsight Compute's counters of sectors and wavefronts on an H200                     | a Hopper GPU |
 | `gpu.sanitizer`  | what compute-sanitizer says of kernels with seeded bugs                            | a Hopper GPU |
 | `gpu.shipped`    | nothing: what compute-sanitizer says of the kernels that ship                      | a Hopper GPU |
 | `gpu.opinfo`     | nothing: the operations on a GPU, against torch on the samples of torch's tests    | a Hopper GPU |
 
-Four comparisons were made once and are kept as records alone: `checkers`, `beside`, `published`, `others`.
-
-What several suites run: `random_kernels`, `language_kernels`, `staged_copy`, and `trials`, the package's kernels on the same inputs
-everywhere. What a suite gives, and how it is kept, is in `quack_tutorial.records.suite`; `command` is `python -m validation`.
+What several suites run: `corpus`, `random_kernels`, `language_kernels`, `staged_copy`, and `trials`, the package's kernels on the
+same inputs everywhere. `quack_tutorial.records.suite` says what a suite gives and how it is kept. Five comparisons
+were made once and are kept as records alone: `grading`, `checkers`, `beside`, `published`, `others`.
 """
 
 from cutesim.language.loading import answer_package

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 
 from quack_tutorial.records import suite as report
-from quack_tutorial.records.suite import SUITES
+from quack_tutorial.records.suite import RECORDED, SUITES
 
 
 def add_arguments(parser):
@@ -90,8 +90,8 @@ def missing(need) -> str | None:
     """Why a suite with this need cannot run here, or None."""
     if need == "nothing":
         return None
-    if need == "past":
-        return "its program is not kept; the record names the commit that has it"
+    if need == RECORDED:
+        return "it was run once; its record names the command and the commit"
     from quack_tutorial import compiler
 
     if need == "dsl":
@@ -110,5 +110,5 @@ def show_list(folder) -> int:
         if path.exists():
             kept = report.load(path)
             said = f"recorded {kept.date}: {kept.checked:,} compared, {len(kept.mismatches)} did not agree"
-        print(f"{name:12} needs {need:8} {said}")
+        print(f"{name:12} needs {need:10} {said}")
     return 0

@@ -13,6 +13,8 @@ import cutlass
 import cutlass.cute as cute
 import numpy as np
 
+from validation.mutation.kernels import AsyncCopy, BulkCopy, ClusterSum
+
 LANES = np.arange(32)
 
 
@@ -210,99 +212,6 @@ class WarpSum:
         out[tidx] = s[0] + s[1] + s[2] + s[3]
 
 
-class AsyncCopy:
-    """128 floats through shared memory with cp.async, one float a thread."""
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        self.kernel(x, out).launch(grid=[1, 1, 1], block=[128, 1, 1])
-
-    @cute.kernel
-    def kernel(self, x: cute.Tensor, out: cute.Tensor):
-        tidx, _, _ = cute.arch.thread_idx()
-        s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout((1, 128)), 16)
-        atom = cute.make_copy_atom(cute.nvgpu.cpasync.CopyG2SOp(), cutlass.Float32, num_bits_per_copy=32)
-        thread, value = cute.make_ordered_layout((1, 128), order=(1, 0)), cute.make_layout((1, 1))
-        thr_copy = cute.make_tiled_copy_tv(atom, thread, value).get_slice(tidx)
-        row = cute.make_tensor(x.iterator, cute.make_layout((1, 128), stride=(128, 1)))
-        cute.copy(atom, thr_copy.partition_S(row), thr_copy.partition_D(s))
-        cute.arch.cp_async_commit_group()
-        cute.arch.cp_async_wait_group(0)
-        cute.arch.barrier()
-        out[tidx] = s[0, 127 - tidx]
-
-
-class BulkCopy:
-    """128 floats through shared memory: a bulk load that an mbarrier counts, a bulk store that a group counts."""
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        self.kernel(x, out).launch(grid=[1, 1, 1], block=[64, 1, 1])
-
-    @cute.kernel
-    def kernel(self, x: cute.Tensor, out: cute.Tensor):
-        tidx, _, _ = cute.arch.thread_idx()
-        smem = cutlass.memory.SmemAllocator()
-        mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
-        s = smem.allocate_tensor(cutlass.Float32, cute.make_layout(128), byte_alignment=128)
-        if tidx == 0:
-            cute.arch.mbarrier_init(mbar, 1)
-            cute.arch.mbarrier_init_fence()
-        cute.arch.barrier()
-        load = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkG2SOp(), cutlass.Float32)
-        store = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkS2GOp(), cutlass.Float32)
-        warp = cute.arch.warp_idx()
-        if warp == 0:
-            with cute.arch.elect_one():
-                cute.arch.mbarrier_arrive_and_expect_tx(mbar, 512)
-                cute.copy(load, x, s, mbar_ptr=mbar)
-        cute.arch.mbarrier_wait(mbar, 0)
-        for i in range(tidx, 128, 64):
-            s[i] = -s[i]
-        cute.arch.fence_view_async_shared()
-        cute.arch.barrier()
-        if warp == 0:
-            with cute.arch.elect_one():
-                cute.copy(store, s, out)
-                cute.arch.cp_async_bulk_commit_group()
-                cute.arch.cp_async_bulk_wait_group(0)
-
-
-class ClusterSum:
-    """Small whole numbers summed by a cluster: each block sends its part to every block with st.async."""
-
-    def __init__(self, blocks):
-        self.blocks = blocks
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        self.kernel(x, out).launch(grid=[self.blocks, 1, 1], block=[32, 1, 1], cluster=[self.blocks, 1, 1])
-
-    @cute.kernel
-    def kernel(self, x: cute.Tensor, out: cute.Tensor):
-        tidx, _, _ = cute.arch.thread_idx()
-        rank = cute.arch.block_idx_in_cluster()
-        smem = cutlass.memory.SmemAllocator()
-        mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
-        slots = smem.allocate_tensor(cutlass.Float32, cute.make_layout(self.blocks), byte_alignment=16)
-        if tidx == 0:
-            cute.arch.mbarrier_init(mbar, 1)
-            cute.arch.mbarrier_init_fence()
-            cute.arch.mbarrier_arrive_and_expect_tx(mbar, 4 * self.blocks)
-        cute.arch.cluster_arrive()
-        cute.arch.cluster_wait()
-        part = cute.arch.warp_reduction(x[rank * 32 + tidx], operator.add)
-        if tidx < self.blocks:
-            cute.arch.store_async_dsmem(slots.iterator + rank, part.bitcast(cutlass.Int32), mbar, tidx)
-        cute.arch.mbarrier_wait(mbar, 0)
-        total = cutlass.Float32(0.0)
-        for i in cutlass.range_constexpr(self.blocks):
-            total += slots[i]
-        out[rank * 32 + tidx] = total
-        cute.arch.cluster_arrive()
-        cute.arch.cluster_wait()
-
-
 @dataclass(frozen=True)
 class Kernel:
     """One row: what it is about, on how many elements of which numpy type, and numpy's answer."""
@@ -311,7 +220,7 @@ class Kernel:
     host: object
     answer: object
     dtype: type = np.float32
-    size: int = 32
+    size: int | tuple = 32
 
     def arrays(self):
         """Fresh (x, poisoned out): small whole numbers, negative ones among them, halves where they are floats."""
@@ -319,6 +228,14 @@ class Kernel:
         if self.host is widths:
             x = (x * np.float32(0.3301)).astype(np.float32)
         return x, np.full(self.answer(x).shape, 77, self.dtype)
+
+
+def same(x):
+    return x
+
+
+def sums_of(blocks):
+    return lambda x: np.repeat(x.sum(axis=1, keepdims=True), blocks, axis=1)
 
 
 def _sum_everywhere(x):
@@ -349,10 +266,10 @@ KERNELS = (
     Kernel("votes: ballot, any, all", votes, votes_answer, np.int32),
     Kernel("conversions: bfloat16, float16, int32", widths, widths_answer),
     Kernel("a block's sum through shared memory", WarpSum(), _sum_everywhere, size=128),
-    Kernel("cp.async", AsyncCopy(), lambda x: x[::-1], size=128),
-    Kernel("bulk copies and an mbarrier", BulkCopy(), lambda x: -x, size=128),
+    Kernel("cp.async", AsyncCopy(), same, size=(1, 128)),
+    Kernel("bulk copies and an mbarrier", BulkCopy(128), same, size=(2, 128)),
     *(
-        Kernel(f"a cluster of {blocks} blocks, st.async", ClusterSum(blocks), _sum_everywhere, size=32 * blocks)
+        Kernel(f"a cluster of {blocks} blocks, st.async", ClusterSum(blocks), sums_of(blocks), size=(1, 256))
         for blocks in (2, 4, 8)
     ),
 )

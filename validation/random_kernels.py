@@ -33,7 +33,8 @@ import linecache
 import math
 import operator
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, make_dataclass, replace
+from functools import reduce
 
 import numpy as np
 
@@ -54,136 +55,33 @@ COUNTERS = 4
 # ---- programs -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Assign:
-    """`target` = operation(left, right); operands are names or numbers."""
-
-    target: str
-    operation: str
-    left: object
-    right: object = None
+def _statement(name: str, fields: str, *bases):
+    """A kind of statement; operands are names or numbers, `body` and the like are statements."""
+    return make_dataclass(name, fields.split(), bases=bases, frozen=True)
 
 
-@dataclass(frozen=True)
-class Load:
-    """target = mX[left + offset] where that index is one of the tensor's."""
-
-    target: str
-    index: str
-    offset: int
-
-
-@dataclass(frozen=True)
-class Atomic:
-    """mC[index % 4] += value, atomically."""
-
-    index: str
-    value: str
-
-
-@dataclass(frozen=True)
-class If:
-    operation: str
-    left: object
-    right: object
-    body: tuple
-    orelse: tuple
-
-
-@dataclass(frozen=True)
-class For:
-    """Runs `body` `modulus` times, or (count % modulus) times where `count` names an integer that is not negative."""
-
-    variable: str
-    count: str
-    modulus: int
-    body: tuple
-
-
-@dataclass(frozen=True)
-class While(For):
-    """The same as a while loop."""
-
-
-@dataclass(frozen=True)
-class Shuffle:
-    target: str
-    kind: str
-    value: str
-    offset: int
-
-
-@dataclass(frozen=True)
-class Vote:
-    """target = kind over the warp's lanes of `left operation right`, or of `left` for a reduction."""
-
-    target: str
-    kind: str
-    left: str
-    operation: str
-    right: object
-
-
-@dataclass(frozen=True)
-class Exchange:
-    """buffer[own] = value; between; barrier `first`; target = buffer[another's]; after; barrier `first + 1`.
-
-    `warps` (first, last + 1) take part, and a thread reads from the one `shift` further among theirs; None: each warp
-    on its own.
-    """
-
-    buffer: str
-    target: str
-    value: str
-    shift: int
-    between: tuple
-    after: tuple
-    first: int
-    warps: tuple | None
-
-
-@dataclass(frozen=True)
-class Handover:
-    """The first `producers` warps write the buffer, the others read from it; barriers `first` and `first + 1`."""
-
-    buffer: str
-    target: str
-    value: str
-    shift: int
-    producers: int
-    first: int
-
-
-@dataclass(frozen=True)
-class Meeting:
-    """mT[own] = value; between; cluster barrier `first`; target = mT[the next block's]; cluster barrier `first + 1`."""
-
-    target: str
-    value: str
-    shift: int
-    between: tuple
-    first: int
-
-
-@dataclass(frozen=True)
-class Remote:
-    """the next block's sR[tidx] = value; cluster barrier `first`; target = sR[another's]; cluster barrier `first + 1`."""
-
-    target: str
-    value: str
-    shift: int
-    first: int
-
-
-@dataclass(frozen=True)
-class Send:
-    """The next block's sC[slot, tidx] = value by st.async; wait `first`; target = sC[slot, another's]."""
-
-    target: str
-    value: str
-    shift: int
-    slot: int
-    first: int
+Assign = _statement("Assign", "target operation left right")  # target = operation(left, right)
+Load = _statement(
+    "Load", "target index offset"
+)  # target = mX[index + offset] where that is one of the tensor's elements
+Atomic = _statement("Atomic", "index value")  # mC[index % 4] += value
+If = _statement("If", "operation left right body orelse")
+# Runs `body` `modulus` times, or (count % modulus) times where `count` names an integer that is not negative.
+For = _statement("For", "variable count modulus body")
+While = _statement("While", "", For)
+Shuffle = _statement("Shuffle", "target kind value offset")
+Vote = _statement("Vote", "target kind left operation right")  # of `left operation right`, or of `left` for a reduction
+# buffer[own] = value; between; barrier `first`; target = buffer[another's]; after; barrier `first + 1`. `warps` (first, last + 1)
+# take part, and a thread reads from the one `shift` further among theirs; None: each warp on its own.
+Exchange = _statement("Exchange", "buffer target value shift between after first warps")
+# The first `producers` warps write the buffer, the others read from it; barriers `first` and `first + 1`.
+Handover = _statement("Handover", "buffer target value shift producers first")
+# mT[own] = value; between; cluster barrier `first`; target = mT[the next block's]; cluster barrier `first + 1`.
+Meeting = _statement("Meeting", "target value shift between first")
+# The next block's sR[tidx] = value; cluster barrier `first`; target = sR[another's]; cluster barrier `first + 1`.
+Remote = _statement("Remote", "target value shift first")
+# The next block's sC[slot, tidx] = value by st.async; wait `first`; target = sC[slot, another's].
+Send = _statement("Send", "target value shift slot first")
 
 
 @dataclass(frozen=True)
@@ -255,17 +153,10 @@ REDUCTIONS = {
     "add": sum,
     "max": max,
     "min": min,
-    "xor": lambda lanes: _fold(operator.xor, lanes),
-    "and": lambda lanes: _fold(operator.and_, lanes),
-    "or": lambda lanes: _fold(operator.or_, lanes),
+    "xor": lambda lanes: reduce(operator.xor, lanes),
+    "and": lambda lanes: reduce(operator.and_, lanes),
+    "or": lambda lanes: reduce(operator.or_, lanes),
 }
-
-
-def _fold(operation, lanes):
-    total = lanes[0]
-    for x in lanes[1:]:
-        total = operation(total, x)
-    return total
 
 
 # ---- drawing --------------------------------------------------------------------------------------------------------
@@ -344,7 +235,7 @@ class _Maker:
         left = target if self.random.random() < KEEP else self.random.choice(FLOATS)
         operation = self.random.choice([*FLOAT_OPERATIONS, "Float32"])
         if operation == "Float32":
-            return Assign(target, operation, self.random.choice(INTS + where.loops))
+            return Assign(target, operation, self.random.choice(INTS + where.loops), None)
         if operation == "*":  # by small numbers, so that nothing overflows
             return Assign(target, operation, left, self.random.choice((0.5, -0.75, 0.3, 1.25)))
         return Assign(target, operation, left, self.random.choice((*FLOATS, 0.1, -3.7)))

@@ -110,9 +110,10 @@ def coverage() -> Shown:
 def _sentence(kept) -> str:
     disagreed = len(kept.mismatches)
     said = "all agreed" if not disagreed else f"{disagreed:,} did not agree"
-    again = f"`python -m validation {kept.name}`"
-    how = f"measured once, by {again} of commit {kept.made_by}" if kept.made_by else f"repeat it: {again}"
-    return f"{kept.checked:,} compared, {said}. {_place(kept)}; {how}"
+    program = kept.program
+    repeat = f"; repeat it: `python -m validation {kept.name}`"
+    made = program and f"; made by `{program['command']}` of commit `{program['commit'][:12]}`"
+    return f"{kept.checked:,} compared, {said}. {_place(kept)}{made or repeat}"
 
 
 def _place(kept) -> str:

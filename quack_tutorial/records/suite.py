@@ -8,25 +8,26 @@ from pathlib import Path
 
 from quack_tutorial import records
 
-# name, what it needs; "past" was measured once, by a program that stands in the repository's history (`made_by` of its record).
-# Each other one is a module of `validation`, or of `validation.gpu`, with run(sample, progress) -> Suite
+# name, what it needs; each is a module of `validation`, or of `validation.gpu`, with run(sample, progress) -> Suite, but for those
+# that were run once and are `RECORDED`: their record says which program made it, of which commit
+RECORDED = "its record"
 SUITES = (
     ("operations", "nothing"),
     ("agreement", "nothing"),
     ("rows", "nothing"),
     ("mutation", "nothing"),
     ("orders", "nothing"),
-    ("grading", "nothing"),
+    ("grading", RECORDED),
     ("compiled", "dsl"),
-    ("checkers", "past"),
+    ("checkers", RECORDED),
     ("device", "gpu"),
     ("counters", "gpu"),
     ("sanitizer", "gpu"),
-    ("beside", "past"),
+    ("beside", RECORDED),
     ("shipped", "gpu"),
     ("opinfo", "gpu"),
-    ("published", "past"),
-    ("others", "past"),
+    ("published", RECORDED),
+    ("others", RECORDED),
 )
 
 
@@ -38,7 +39,8 @@ class Suite:
     """One suite's result. `rows` go with `columns`; the suite passed if `mismatches` is empty.
 
     A note is what a reader of the table has to know (a survivor and why it is equivalent, a difference and its cause).
-    `sample` says that only a part was run. `where` names the device and versions, `date` is a day (UTC).
+    `sample` says that only a part was run. `where` names the device and versions, `date` is a day (UTC). `program` is the command
+    that made the record and the commit that has it, where it is no longer here.
     """
 
     name: str
@@ -52,7 +54,7 @@ class Suite:
     seconds: float = 0.0
     date: str = ""
     where: dict | None = None
-    made_by: str = ""  # the commit whose program made it, where that is not kept
+    program: dict | None = None
 
     @property
     def ok(self) -> bool:

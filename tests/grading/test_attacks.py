@@ -28,7 +28,7 @@ from cutesim.trace import Op
 from grading import compiled, corpus, diagnoses, folders, lab, limits, permitted, returned, sandbox, submission, trial
 from grading.grade import grade, nothing
 from grading.judgement import Case, Refused
-from validation.red_team import RIGHT, SOURCES, TOP
+from tests.grading.red_team import RIGHT, SOURCES, TOP
 
 FLOOR = corpus.answers(folders()["floor"])["solution"][0]
 

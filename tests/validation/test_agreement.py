@@ -160,7 +160,7 @@ def test_warps_that_arrive_and_warps_that_wait():
     "statement", [Meeting("f2", "f2", 1, (), 0), Remote("a0", "a0", 1, 0), Send("a0", "a0", 1, 0, 0)]
 )
 def test_blocks_of_a_cluster_swap_what_they_have(statement):
-    before = Assign("a0", "+", "a0", "block") if statement.target == "a0" else Assign("f2", "Float32", "block")
+    before = Assign("a0", "+", "a0", "block") if statement.target == "a0" else Assign("f2", "Float32", "block", None)
     _, outputs = by_hand(before, statement, threads=32, blocks=4, cluster=2, sends=1)
     block, lane = np.repeat([0, 1, 2, 3], 32), np.tile(np.arange(32), 4)
     if statement.target == "f2":

@@ -13,7 +13,7 @@ from cutesim.simulation import simulate
 from cutesim.trace import Space
 from tests.validation.stand_ins import quiet, stand_in
 from validation import differences
-from validation.gpu import access_patterns, counters
+from validation.gpu import access_patterns, counters, worker
 
 NCU_CSV = """==PROF== Connected to process 4242 (/usr/bin/python3.12)
 ==PROF== Profiling "kernel_0" - 0: 0%....50%....100% - 5 passes
@@ -126,17 +126,15 @@ with open(args[args.index("--log-file") + 1], "w") as file:
     print("==PROF== Connected", file=file)
     for row in [header, [""] * 6] + [[i, 1, "python", "here", "k", i + 5] for i in range(len(names))]:
         print(",".join(f'"{cell}"' for cell in row), file=file)
-assert "--csv" in args and args[-3:-1] == ["-m", "validation.gpu.counters_worker"]
+assert "--csv" in args and args[-4:-1] == ["-m", "validation.gpu.worker", "profiled"]
 """
 
 
-def test_ncu_is_run_once_and_its_table_kept(monkeypatch, tmp_path):
+def test_ncu_is_run_once_and_its_table_read(monkeypatch, tmp_path):
     stand_in(monkeypatch, tmp_path, "ncu", NCU)
-    monkeypatch.setenv("QUACK_VALIDATE_RAW", str(tmp_path / "kept"))
     kernels, refused = counters.profile(["a", "b"], quiet)
     assert [kernel["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"] for kernel in kernels] == [5, 6]
     assert refused == {}
-    assert counters.parse((tmp_path / "kept" / "counters-ncu.csv").read_text()) == kernels
 
 
 def test_a_command_that_hangs_is_ended():
@@ -287,25 +285,8 @@ def test_a_load_is_needed_wherever_in_a_vector_its_value_is_stored():
     assert [numbers["global loads and cp.async: requests"] for numbers in found] == [1, 1]
 
 
-def test_a_run_is_compared_again_from_what_it_kept(monkeypatch, tmp_path):
-    pytest.importorskip("torch")
-    chosen = counters.cases(sample=True)
-    kernels = counted_as_simulated([(case, counters.simulated(case)) for case in chosen])
-    names = [case.name for case in chosen]
-    header = list(dict.fromkeys(m for q in counters.QUANTITIES for added in q.metrics for m in added))
-    lines = [["ID", "a", "b", "c", "Kernel Name", *header], [""] * (5 + len(header))]
-    lines += [[i, "", "", "", "k", *(kernel[m] for m in header)] for i, kernel in enumerate(kernels)]
-    text = "\n".join(",".join(f'"{cell}"' for cell in line) for line in lines)
-    (tmp_path / "counters-ncu.csv").write_text(text)
-    (tmp_path / "counters-cases.json").write_text(json.dumps({"names": names, "refused": {}}))
-    assert counters.replay(tmp_path).ok
-    (tmp_path / "counters-cases.json").write_text(json.dumps({"names": ["gone", *names[1:]], "refused": {}}))
-    assert counters.replay(tmp_path).mismatches == ("gone: not launched: there is no such case any more",)
-
-
 def test_the_counters_worker_profiles_each_launch_alone(no_gpu_needed, monkeypatch, tmp_path):
     from quack_tutorial import compiler
-    from validation.gpu import counters_worker
 
     done = []
 
@@ -326,6 +307,6 @@ def test_the_counters_worker_profiles_each_launch_alone(no_gpu_needed, monkeypat
     names = [case.name for case in cases]
     file = tmp_path / "cases.json"
     file.write_text(json.dumps(names))
-    assert counters_worker.main(file) == 0
+    worker.profiled(file)
     assert done == ["start", len(cases[0].arguments()), "stop"]
     assert json.loads((tmp_path / "refused.json").read_text()) == {names[1]: "ValueError: refused"}

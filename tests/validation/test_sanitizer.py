@@ -6,46 +6,38 @@ import sys
 import pytest
 
 from cutesim.simulation import simulate
+from quack_tutorial import compiler
 from tests.validation.stand_ins import quiet, stand_in
-from validation.gpu import sanitizer, seeded_bugs
+from validation.corpus import CASES
+from validation.gpu import sanitizer, worker
 
-
-@pytest.mark.parametrize("case", seeded_bugs.CASES, ids=lambda case: case.name)
-def test_the_simulator_names_the_bug_and_only_the_bug(case):
-    said, wrong = sanitizer.simulated(case)
-    assert not wrong and not sanitizer.silent(case)
-    assert said.startswith(case.kind or "nothing: ")
+BY_NAME = {case.name: case for case in CASES}
 
 
 def test_a_bug_that_is_missed_is_a_mismatch():
-    by_name = {case.name: case for case in seeded_bugs.CASES}
-    _, (other,) = sanitizer.simulated(dataclasses.replace(by_name["missing_barrier"], kind="deadlock"))
-    assert other.startswith("missing_barrier: expected deadlock at the lines marked `# here`; Race (read after write)")
-    _, (nothing,) = sanitizer.simulated(dataclasses.replace(by_name["uninitialised_global"], kind="uninitialised"))
+    _, (other,) = sanitizer.simulated(dataclasses.replace(BY_NAME["missing_sync_warp"], kind="deadlock"))
+    assert other.startswith(
+        "missing_sync_warp: expected deadlock at the lines marked `# here`; Race (read after write)"
+    )
+    _, (nothing,) = sanitizer.simulated(dataclasses.replace(BY_NAME["uninitialised_global"], kind="uninitialised"))
     assert nothing.endswith("nothing was found")
 
 
 def test_false_alarms_are_mismatches_in_every_order(monkeypatch):
-    def with_the_bug(host, x, out, bug, **options):
-        return simulate(host, x, out, True, **options)
+    def with_the_bug(host, x, y, out, bug, **options):
+        return simulate(host, x, y, out, True, **options)
 
     monkeypatch.setattr(sanitizer, "simulate", with_the_bug)
-    race, overrun = (
-        next(case for case in seeded_bugs.CASES if case.name == n) for n in ("missing_barrier", "past_the_allocation")
-    )
-    assert [said.count("Race (read after write)") for said in sanitizer.silent(race)] == [
-        1,
-        1,
-        1,
-    ]  # the fast mode sees none
-    assert [said.count("Out of bounds") for said in sanitizer.silent(overrun)] == [1, 1, 1, 1]
+    race, overrun = (sanitizer.silent(BY_NAME[name]) for name in ("missing_sync_warp", "past_the_allocation"))
+    assert [said.count("Race (read after write)") for said in race] == [1, 1, 1]  # the fast mode sees none
+    assert [said.count("Out of bounds") for said in overrun] == [1, 1, 1, 1]
 
 
 def test_the_sample_asks_the_simulator_alone():
     suite = sanitizer.run(True, quiet)
-    assert suite.ok and suite.checked == 5 * len(seeded_bugs.CASES)
+    assert suite.ok and suite.checked == 5 * len(CASES)
     assert {row[2] for row in suite.rows} == {"not asked"}
-    assert suite.rows[-1][1].startswith(f"nothing, of {len(seeded_bugs.CASES)} of {len(seeded_bugs.CASES)}")
+    assert suite.rows[-1][1].startswith(f"nothing, of {len(CASES)} of {len(CASES)}")
 
 
 MEMCHECK = """========= COMPUTE-SANITIZER
@@ -121,7 +113,7 @@ COMPUTE_SANITIZER = """
 if "--initcheck-address-space" in args:
     sys.exit("Error: unrecognised option '--initcheck-address-space'")
 assert os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] == "1"
-assert args[-2] == "validation.gpu.sanitizer_worker"
+assert args[-3:-1] == ["validation.gpu.worker", "bug"]
 print("========= COMPUTE-SANITIZER")
 if args[args.index("--tool") + 1] == "initcheck":
     print("========= Uninitialized __global__ memory read of size 4 bytes")
@@ -129,14 +121,15 @@ print("========= ERROR SUMMARY: 1 errors" if "initcheck" in args else "=========
 """
 
 
-def test_compute_sanitizer_is_asked_and_its_words_kept(monkeypatch, tmp_path):
-    script = stand_in(monkeypatch, tmp_path, "compute-sanitizer", COMPUTE_SANITIZER)
-    monkeypatch.setenv("QUACK_VALIDATE_RAW", str(tmp_path / "kept"))
-    assert sanitizer.sanitized(str(script), "memcheck", "missing_barrier") == ""
-    said = sanitizer.sanitized(str(script), "initcheck", "missing_barrier")  # also where it knows only global memory
-    assert said == "Uninitialized __global__ memory read of size 4 bytes"
-    kept = (tmp_path / "kept" / "sanitizer.log").read_text()
-    assert "#### memcheck missing_barrier" in kept and "Uninitialized" in kept
+def test_compute_sanitizer_is_asked_with_each_tool(monkeypatch, tmp_path):
+    stand_in(monkeypatch, tmp_path, "compute-sanitizer", COMPUTE_SANITIZER)
+    monkeypatch.setattr(sanitizer, "CASES", [BY_NAME["two_writers"]])
+    for problem in ("dsl_problem", "gpu_problem"):
+        monkeypatch.setattr(compiler, problem, lambda: None)
+    says, problem = sanitizer.asked(quiet)
+    said = dict.fromkeys(sanitizer.TOOLS, "")  # of initcheck also where it knows only global memory
+    said["initcheck"] = "Uninitialized __global__ memory read of size 4 bytes"
+    assert says == {sanitizer.ALL_CORRECT: said, "two_writers": said} and not problem
 
 
 def test_without_compute_sanitizer_one_sentence_says_so(monkeypatch):
@@ -147,11 +140,8 @@ def test_without_compute_sanitizer_one_sentence_says_so(monkeypatch):
 
 
 def test_both_sides_stand_in_one_table(monkeypatch):
-    says = {
-        name: dict.fromkeys(sanitizer.TOOLS, "")
-        for name in (sanitizer.ALL_CORRECT, *(c.name for c in seeded_bugs.CASES))
-    }
-    says["missing_barrier"]["racecheck"] = "Race reported"
+    says = {name: dict.fromkeys(sanitizer.TOOLS, "") for name in (sanitizer.ALL_CORRECT, *(c.name for c in CASES))}
+    says[CASES[0].name]["racecheck"] = "Race reported"
     monkeypatch.setattr(sanitizer, "asked", lambda progress: (says, ""))
     suite = sanitizer.run(False, quiet)
     assert suite.ok
@@ -159,14 +149,11 @@ def test_both_sides_stand_in_one_table(monkeypatch):
     assert "tools 1." in suite.notes[0]
 
 
-def test_the_sanitizers_worker_runs_one_bug_or_all_kernels_without(no_gpu_needed, monkeypatch):
-    from quack_tutorial import compiler
-    from validation.gpu import sanitizer_worker
-
+def test_the_worker_runs_one_bug_or_all_kernels_without(no_gpu_needed, monkeypatch):
     launched = []
-    monkeypatch.setattr(compiler, "launch", lambda host, x, out, bug: launched.append((host.__name__, bug)))
-    assert sanitizer_worker.main("missing_barrier") == 0
-    assert launched == [("missing_barrier", True)]
+    monkeypatch.setattr(compiler, "launch", lambda host, x, y, out, bug: launched.append((host.__name__, bug)))
+    worker.bug("two_writers")
+    assert launched == [("two_writers", True)]
     launched.clear()
-    assert sanitizer_worker.main(sanitizer.ALL_CORRECT) == 0
-    assert launched == [(case.name, False) for case in seeded_bugs.CASES]
+    worker.bug(sanitizer.ALL_CORRECT)
+    assert launched == [(case.name, False) for case in CASES]

@@ -6,7 +6,7 @@ from quack_tutorial.kernels.tuned.tables import TABLES
 from quack_tutorial.operations import KERNELS
 from quack_tutorial.operations.kernel import Rows
 from tests.validation.stand_ins import quiet, stand_in
-from validation.gpu import shipped
+from validation.gpu import sanitizer, shipped, worker
 
 
 def test_every_line_of_every_table_is_watched():
@@ -28,7 +28,7 @@ now launching float32 16 x 1
 {first}now launching float32 16 x 3
 {second}{end}========= ERROR SUMMARY: {errors} errors
 """
-DONE = shipped.ALL_DONE + "\n"
+DONE = worker.ALL_DONE + "\n"
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,8 @@ def test_a_worker_that_does_not_start_says_so():
 
 COMPUTE_SANITIZER = """
 assert os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] == "1"
-worker, call, tool = args[-3:]
-assert worker == "validation.gpu.shipped_worker" and tool == args[1]
+worker, job, call, tool = args[-4:]
+assert (worker, job) == ("validation.gpu.worker", "calls") and tool == args[1]
 print("========= COMPUTE-SANITIZER")
 print("now launching float32 16 x 1")
 wrong = call == "softmax" and "racecheck" in args
@@ -69,7 +69,7 @@ def test_each_call_has_a_line_and_what_is_reported_is_a_mismatch(monkeypatch, tm
 
     monkeypatch.setattr(compiler, "dsl_problem", lambda: "")
     monkeypatch.setattr(compiler, "gpu_problem", lambda: "")
-    stand_in(monkeypatch, tmp_path, "compute-sanitizer", COMPUTE_SANITIZER.replace("{done}", shipped.ALL_DONE))
+    stand_in(monkeypatch, tmp_path, "compute-sanitizer", COMPUTE_SANITIZER.replace("{done}", worker.ALL_DONE))
     suite = shipped.run(False, quiet)
     assert [row[:2] for row in suite.rows] == [(name, len(shipped.cases(name))) for name in shipped.CALLS]
     said = {row[0]: row[2:] for row in suite.rows}
@@ -83,7 +83,7 @@ def test_each_call_has_a_line_and_what_is_reported_is_a_mismatch(monkeypatch, tm
 
 
 def test_without_compute_sanitizer_one_sentence_says_so(monkeypatch):
-    monkeypatch.setattr(shipped.shutil, "which", lambda _: None)
+    monkeypatch.setattr(sanitizer.shutil, "which", lambda _: None)
     suite = shipped.run(False, quiet)
     assert suite.mismatches == ("compute-sanitizer was not asked: it is not on the PATH",)
 
@@ -92,7 +92,6 @@ def test_without_compute_sanitizer_one_sentence_says_so(monkeypatch):
 def test_the_worker_makes_a_call_at_each_of_its_cases(name, monkeypatch, capsys):
     pytest.importorskip("torch")
     from quack_tutorial.ops import launches
-    from validation.gpu import shipped_worker
 
     launched, of_simulator = [], launches.runner_for
     launches.column_sum.cache_clear()  # which an operation tested before may have filled
@@ -101,13 +100,13 @@ def test_the_worker_makes_a_call_at_each_of_its_cases(name, monkeypatch, capsys)
         run = of_simulator(device, kernel, specs)
         return lambda *args: (launched.append(type(kernel).__name__), run(*args))
 
-    monkeypatch.setattr(launches, "compiled", compiled)
+    monkeypatch.setattr(launches, "runner_for", compiled)
     monkeypatch.setattr(shipped, "cases", lambda *_: [("float32", 3, 23), ("bfloat16", 2, 72)])
-    assert shipped_worker.main(name, "memcheck", "cpu") == 0
+    worker.calls(name, "memcheck", "cpu")
     assert capsys.readouterr().out.splitlines() == [
         "now launching float32 3 x 23",
         "now launching bfloat16 2 x 72",
-        shipped.ALL_DONE,
+        worker.ALL_DONE,
     ]
     made = [KERNELS[one].launch(Rows("float32", 23, "congruent"))[0] for one in shipped.CALLS[name].operations]
     kernels = {type(kernel).__name__ for kernel in made}

@@ -1,6 +1,6 @@
 """What the simulator's analysis counts of memory requests, against Nsight Compute's counters on the GPU.
 
-One `ncu` run profiles every launch of `counters_worker`, in order; the same launches are simulated here, and each number
+One `ncu` run profiles every launch of `worker.profiled`, in order; the same launches are simulated here, and each number
 that both sides have is compared. `QUANTITIES` says which counter stands for which of ours.
 
 | ours                  | from `analysis.requests`                                  | theirs                                 |
@@ -12,7 +12,6 @@ that both sides have is compared. `QUANTITIES` says which counter stands for whi
 
 `l1tex__data_pipe…` counts more, and not the same in every run: of 40 wavefronts of RMSNorm, 58 and 59 (an H200, 2026-11-22).
 Where the two differ because the compiler made other accesses than the source has, `differences` says which rule it is by.
-`replay` compares again what a run kept in `QUACK_VALIDATE_RAW`, on a machine without a GPU.
 Not covered: bulk copies and mbarriers, which other counters count; other blocks' shared memory; atomics; caches.
 """
 
@@ -35,7 +34,7 @@ from cutesim.analysis import REQUEST, requests
 from cutesim.simulation import simulate
 from cutesim.trace import Op, Space
 from quack_tutorial.records import suite as report
-from validation import differences, raw
+from validation import differences
 from validation.gpu import access_patterns
 from validation.gpu.device import where
 
@@ -197,15 +196,12 @@ def profile(names: list, progress) -> tuple:
             ",".join(metrics),
         ]
         command += ["--csv", "--page", "raw", "--print-units", "base", "--log-file", str(table), sys.executable]
-        command += ["-m", "validation.gpu.counters_worker", str(listed)]
+        command += ["-m", "validation.gpu.worker", "profiled", str(listed)]
         progress(f"ncu on {len(names)} kernels")
         said = _output(command, TIMEOUT_S)
         text = table.read_text(encoding="utf-8", errors="replace") if table.exists() else ""
-        raw.keep("counters-ncu.csv", text)
-        raw.keep("counters-ncu.log", said)
         file = listed.with_name("refused.json")
         refused = json.loads(file.read_text()) if file.exists() else {}
-        raw.keep("counters-cases.json", json.dumps({"names": names, "refused": refused}))
         return parse(text, said), refused
 
 
@@ -311,36 +307,16 @@ def run(sample: bool, progress) -> report.Suite:
     chosen = cases(sample)
     try:
         kernels, refused = profile([case.name for case in chosen], progress)
-        return compare(chosen, kernels, refused, progress)
+        launched = []
+        for case in chosen:
+            progress(f"simulating {case.name}")
+            if case.name not in refused:
+                launched.append((case, simulated(case)))
+        found = explained(compared(launched, kernels), progress)
     except NotCounted as error:
         return suite([], [f"nothing was compared: {error}"])
-
-
-def compare(chosen: list, kernels: list, refused: dict, progress) -> report.Suite:
-    """The suite of the cases `chosen`, given ncu's rows; `refused` says why some were not launched. Raises NotCounted."""
-    launched = []
-    for case in chosen:
-        progress(f"simulating {case.name}")
-        if case.name not in refused:
-            launched.append((case, simulated(case)))
-    found = explained(compared(launched, kernels), progress)
     mismatches = [f"{name}: not launched: {why}" for name, why in refused.items()]
     return suite(found, mismatches + [str(one) for one in found if not one.equal and not one.why])
-
-
-def replay(folder, progress=lambda text: None) -> report.Suite:
-    """The suite again, from what a run kept in `folder`; no GPU is needed. Cases that are no longer there are mismatches."""
-    text = Path(folder, "counters-ncu.csv").read_text(encoding="utf-8")
-    kept = json.loads(Path(folder, "counters-cases.json").read_text(encoding="utf-8"))
-    by_name = {case.name: case for case in cases()}
-    names = [name for name in kept["names"] if name not in kept["refused"]]
-    kernels = parse(text)
-    if len(names) != len(kernels):
-        raise NotCounted(f"{folder} names {len(names)} launches and counts {len(kernels)}")
-    here = [i for i, name in enumerate(names) if name in by_name]
-    gone = {name: "there is no such case any more" for name in names if name not in by_name}
-    found = compare([by_name[names[i]] for i in here], [kernels[i] for i in here], kept["refused"] | gone, progress)
-    return replace(found, where=report.here())
 
 
 def explained(found: list, progress) -> list:
@@ -387,7 +363,3 @@ def suite(found: list, mismatches: list) -> report.Suite:
         checked=len(found),
         where=where(),
     )
-
-
-if __name__ == "__main__":
-    print(replay(sys.argv[1]))

@@ -88,7 +88,7 @@ def language(kernel) -> Result:
         outputs.append(np.asarray(out))
     answer = np.ascontiguousarray(kernel.answer(np.asarray(x)))
     problems = tuple(
-        f"{kernel.about}: {side} gives {out[at]} at element {at}, numpy {answer[at]}"
+        f"{kernel.about}: {side} gives {out.flat[at]} at element {at}, numpy {answer.flat[at]}"
         for side, out in zip(SIDES, outputs)
         for at in _different(out, answer)[:1]
     )
@@ -97,7 +97,7 @@ def language(kernel) -> Result:
 
 def _different(one, other) -> np.ndarray:
     """Where two arrays of 32-bit numbers differ in any bit."""
-    return np.nonzero(one.view(np.int32) != other.view(np.int32))[0]
+    return np.nonzero(one.ravel().view(np.int32) != other.ravel().view(np.int32))[0]
 
 
 def on_the_gpu(host, arguments) -> list:
@@ -174,7 +174,7 @@ def run(sample: bool, progress, processes: int | None = None) -> report.Suite:
             progress(job[1])
             results.append(done(job))
         return suite(results)
-    command = [sys.executable, "-m", "validation.gpu.device_worker", "sample" if sample else "all"]
+    command = [sys.executable, "-m", "validation.gpu.worker", "compare", "sample" if sample else "all"]
     results = {}
 
     def share(first):

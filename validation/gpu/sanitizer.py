@@ -1,4 +1,4 @@
-"""Kernels with one seeded bug each: what the simulator says of them, and what compute-sanitizer's four tools say.
+"""The corpus's kernels with one fault each: what the simulator says of them, and what compute-sanitizer's four tools say.
 
 The simulator has to name every bug that it can know of, at its lines, and has to be silent on the same kernel without the bug,
 in every order of the warps. What compute-sanitizer says is set beside it and is neither right nor wrong here: each tool runs
@@ -18,15 +18,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 from cutesim import NotSimulated, SimulationError
 from cutesim.simulation import simulate
+from quack_tutorial import compiler
 from quack_tutorial.records import suite as report
-from validation import raw
+from validation.corpus import CASES
 from validation.gpu.device import where
-from validation.gpu.seeded_bugs import CASES
+from validation.gpu.worker import ALL_CORRECT, LAUNCHED
 
 TIMEOUT_S = 40
-LAUNCHED = "now launching"  # the worker says so when all that is slow about starting is behind it
-ALL_CORRECT = "all-correct"
-WORKER = "validation.gpu.sanitizer_worker"
+WORKER = "validation.gpu.worker"
 TOOLS = {
     "memcheck": ("--report-api-errors", "no"),
     "racecheck": (),
@@ -41,8 +40,7 @@ ORDERS = ({"schedule": "forward"}, {"schedule": "reverse"}, {"schedule": "seeded
 
 def simulated(case) -> tuple:
     """(what the simulator says of the bug, in short; sentences on what it should have said)."""
-    x, out = case.arrays()
-    findings = simulate(case.host, x, out, True).findings
+    findings = simulate(case.host, *case.arrays(), True, orders=case.orders).findings
     if not findings:
         said, wrong = "nothing", case.kind is not None
     else:
@@ -59,9 +57,8 @@ def silent(case) -> list:
     """A sentence for each order of the warps in which the simulator says anything of the kernel without the bug."""
     wrong = []
     for options in ORDERS:
-        x, out = case.arrays()
         try:
-            said = simulate(case.host, x, out, False, **options).findings
+            said = simulate(case.host, *case.arrays(), False, **options).findings
         except (SimulationError, NotSimulated) as error:  # the fast mode raises what it finds
             said = (error,)
         wrong += [f"{case.name} without its bug ({options}): {finding}" for finding in said]
@@ -116,22 +113,30 @@ def first_report(lines: list) -> int:
     return next((k for k in found if _begins_a_report(lines[k].removeprefix(BANNER))), len(lines))
 
 
-def sanitized(sanitizer: str, tool: str, name: str) -> str:
-    """What one tool says of one case of the worker (see `said_by`)."""
-    timeout_s = TIMEOUT_S * (3 if name == ALL_CORRECT else 1)
-    # Line numbers in the compiled kernels.
-    return said_by(output_of(sanitizer, tool, WORKER, (name,), timeout_s, {"CUTE_DSL_LINEINFO": "1"}))
+def watched(job: str, asked: list, timeout_s, progress, extra: dict | None = None) -> tuple:
+    """({(name, tool): what a tool and the worker's `job`, told both words, print}, "") of all that are asked, or ({}, why
+    compute-sanitizer cannot be); `timeout_s(name)`. `extra` is added to the environment."""
+    sanitizer, said = shutil.which("compute-sanitizer"), {}
+    problem = compiler.dsl_problem() or compiler.gpu_problem() if sanitizer else "it is not on the PATH"
+    if problem:
+        return {}, f"compute-sanitizer was not asked: {problem}"
 
+    def output(one):
+        name, tool = one
+        words = (job, name) if job == "bug" else (job, name, tool)
+        command = [sanitizer, "--tool", tool, *TOOLS[tool], "--print-limit", "5", sys.executable, "-m", WORKER, *words]
+        text = _output(command, timeout_s(name), extra)
+        if "nrecogni" in text and "initcheck-address-space" in text:  # before CUDA 13 it knows global memory only
+            command = [part for part in command if part not in TOOLS["initcheck"]]
+            text = _output(command, timeout_s(name), extra)
+        return text
 
-def output_of(sanitizer: str, tool: str, worker: str, words: tuple, timeout_s: float, extra: dict | None = None) -> str:
-    """What one tool and the module `worker`, told `words`, print together; `extra` is added to the environment."""
-    command = [sanitizer, "--tool", tool, *TOOLS[tool], "--print-limit", "5", sys.executable, "-m", worker, *words]
-    text = _output(command, timeout_s, extra)
-    if "nrecogni" in text and "initcheck-address-space" in text:  # before CUDA 13 it knows global memory only
-        command = [part for part in command if part not in TOOLS["initcheck"]]
-        text = _output(command, timeout_s, extra)
-    raw.add("sanitizer.log", f"#### {tool} {words[0]}\n{text}\n")
-    return text
+    # Importing and compiling take most of a job's time, on one core.
+    with ThreadPoolExecutor(max(1, min(14, (os.cpu_count() or 2) - 2))) as pool:
+        for (name, tool), text in zip(asked, pool.map(output, asked)):
+            progress(f"compute-sanitizer --tool {tool}: {name}")
+            said[name, tool] = text
+    return said, ""
 
 
 def _output(command, timeout_s, extra=None) -> str:
@@ -170,7 +175,7 @@ def run(sample: bool, progress) -> report.Suite:
     theirs, problem = ({}, "") if sample else asked(progress)
     if problem:
         mismatches.append(problem)
-    rows = [(case.bug, mine[case.name], *_cells(theirs, case.name)) for case in CASES]
+    rows = [(case.wrong, mine[case.name], *_cells(theirs, case.name)) for case in CASES]
     quiet = f"nothing, of {len(CASES) - noisy} of {len(CASES)} and in each of {len(ORDERS)} orders of their warps"
     rows.append(("the same kernels without the bug", quiet, *_cells(theirs, ALL_CORRECT)))
     if theirs:
@@ -198,27 +203,12 @@ def _cells(theirs, name) -> tuple:
 
 def asked(progress) -> tuple:
     """({case: {tool: what it says}}, "") or ({}, why compute-sanitizer cannot be asked)."""
-    problem = cannot_be_asked()
-    if problem:
-        return {}, problem
-    sanitizer = shutil.which("compute-sanitizer")
     # The longest first: all kernels together, then those that may wait for ever.
     names = [ALL_CORRECT, *(case.name for case in sorted(CASES, key=lambda case: case.kind != "deadlock"))]
-    jobs = [(tool, name) for name in names for tool in TOOLS]
+    jobs = [(name, tool) for name in names for tool in TOOLS]
+    lines = {"CUTE_DSL_LINEINFO": "1"}  # their numbers in the compiled kernels
+    said, problem = watched("bug", jobs, lambda name: TIMEOUT_S * (6 if name == ALL_CORRECT else 1), progress, lines)
     theirs = {}
-    # Importing and compiling take most of a job's time, on one core.
-    with ThreadPoolExecutor(max(1, min(14, (os.cpu_count() or 2) - 2))) as pool:
-        results = pool.map(lambda job: sanitized(sanitizer, *job), jobs)
-        for (tool, name), text in zip(jobs, results):
-            progress(f"compute-sanitizer --tool {tool}: {name}")
-            theirs.setdefault(name, {})[tool] = text
-    return theirs, ""
-
-
-def cannot_be_asked() -> str:
-    """Why compute-sanitizer cannot be asked here, in one sentence; "" where it can."""
-    from quack_tutorial import compiler
-
-    found = shutil.which("compute-sanitizer")
-    problem = compiler.dsl_problem() or compiler.gpu_problem() if found else "it is not on the PATH"
-    return f"compute-sanitizer was not asked: {problem}" if problem else ""
+    for (name, tool), text in said.items():
+        theirs.setdefault(name, {})[tool] = said_by(text)
+    return theirs, problem

@@ -19,10 +19,7 @@ waits for an mbarrier of its own; with clusters of 8, or one cluster, it does no
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from quack_tutorial.kernels.layout import VECTOR_BYTES
@@ -30,15 +27,14 @@ from quack_tutorial.kernels.tuned.choice import default_config
 from quack_tutorial.kernels.tuned.config import SPREAD_AS
 from quack_tutorial.kernels.tuned.tables import TABLES
 from quack_tutorial.records import suite as report
-from validation.gpu.sanitizer import LAUNCHED, TOOLS, first_report, output_of, said_by
+from validation.gpu.sanitizer import TOOLS, first_report, said_by, watched
+from validation.gpu.worker import ALL_DONE, LAUNCHED
 
 TIMEOUT_S = 400
 SHORT = (1, 3, 31, 64, 320)
 BITS = {"float32": 32, "bfloat16": 16}
 MATRIX_BYTES, LEAST_ROWS, MOST_ROWS = 16 << 20, 16, 4096
 PORTABLE_BLOCKS = 8  # of a cluster
-WORKER = "validation.gpu.shipped_worker"
-ALL_DONE = "all calls returned"  # what the worker says last
 
 
 @dataclass(frozen=True)
@@ -160,24 +156,10 @@ def run(sample: bool, progress) -> report.Suite:
 
 def asked(tools, progress) -> tuple[dict, str]:
     """({(call, tool): (what it reports, "" for nothing, of how many cases)}, "") or ({}, why compute-sanitizer cannot be asked)."""
-    from quack_tutorial import compiler
-
-    sanitizer = shutil.which("compute-sanitizer")
-    problem = "it is not on the PATH" if sanitizer is None else compiler.dsl_problem() or compiler.gpu_problem()
-    if problem:
-        return {}, f"compute-sanitizer was not asked: {problem}"
-
-    def says(job):
-        _, tool = job
-        text = output_of(sanitizer, tool, WORKER, job, TIMEOUT_S)
-        return what_is_wrong(text), sum(line.startswith(LAUNCHED) for line in text.splitlines())
-
-    jobs, said = [(name, tool) for name in CALLS for tool in tools], {}
-    with ThreadPoolExecutor(max(1, min(len(jobs), (os.cpu_count() or 2) - 2))) as pool:
-        for job, found in zip(jobs, pool.map(says, jobs)):
-            progress(f"compute-sanitizer --tool {job[1]}: {job[0]}")
-            said[job] = found
-    return said, ""
+    jobs = [(name, tool) for name in CALLS for tool in tools]
+    said, problem = watched("calls", jobs, lambda name: TIMEOUT_S, progress)
+    launches = lambda text: sum(line.startswith(LAUNCHED) for line in text.splitlines())  # noqa: E731
+    return {job: (what_is_wrong(text), launches(text)) for job, text in said.items()}, problem
 
 
 def what_is_wrong(text: str) -> str:

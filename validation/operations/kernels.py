@@ -15,21 +15,29 @@
 
 from __future__ import annotations
 
+import linecache
 import operator
 
 import cutlass
 import cutlass.cute as cute
 
 BLOCK = 128
+TYPES = "Float64 Float32 Float16 BFloat16 Int64 Uint64 Int32 Uint32 Int16 Uint16 Int8 Uint8 Boolean".split()
 
 
-class Each:
-    def __init__(self, functions, arity):
-        self.functions, self.arity = tuple(functions), arity
+class Launched:
+    """Launches `kernel` on a thread an element of a row of out, in blocks of BLOCK elements."""
+
+    threads = BLOCK
 
     @cute.jit
     def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        self.kernel(x, out).launch(grid=[cute.ceil_div(x.shape[1], BLOCK), 1, 1], block=[BLOCK, 1, 1])
+        self.kernel(x, out).launch(grid=[cute.ceil_div(out.shape[1], BLOCK), 1, 1], block=[self.threads, 1, 1])
+
+
+class Each(Launched):
+    def __init__(self, functions, arity):
+        self.functions, self.arity = tuple(functions), arity
 
     @cute.kernel
     def kernel(self, x: cute.Tensor, out: cute.Tensor):
@@ -45,13 +53,11 @@ class Each:
                 out[k, i] = self.functions[k](x[0, i], x[1, i], x[2, i])
 
 
-class EachFour:
+class EachFour(Launched):
     def __init__(self, functions, arity):
         self.functions, self.arity = tuple(functions), arity
 
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        self.kernel(x, out).launch(grid=[x.shape[1] // BLOCK, 1, 1], block=[BLOCK // 4, 1, 1])
+    threads = BLOCK // 4
 
     @cute.kernel
     def kernel(self, x: cute.Tensor, out: cute.Tensor):
@@ -67,15 +73,11 @@ class EachFour:
             outs[None, (k, i)].store(result)
 
 
-class Reduce:
+class Reduce(Launched):
     """`operations` are members of cute.ReductionOp; x is (1, 8 n), `start` the initial value, out (operations, n)."""
 
     def __init__(self, operations, start):
         self.operations, self.start = tuple(operations), start
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        self.kernel(x, out).launch(grid=[out.shape[1] // BLOCK, 1, 1], block=[BLOCK, 1, 1])
 
     @cute.kernel
     def kernel(self, x: cute.Tensor, out: cute.Tensor):
@@ -87,12 +89,8 @@ class Reduce:
             out[k, i] = values.reduce(self.operations[k], x.element_type(self.start), 0)
 
 
-class HalfWarps:
+class HalfWarps(Launched):
     """x (1, n) of Int32; out (5, n): ballot, any, all, uni of x != 0, and x through a butterfly by 5."""
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        self.kernel(x, out).launch(grid=[x.shape[1] // BLOCK, 1, 1], block=[BLOCK, 1, 1])
 
     @cute.kernel
     def kernel(self, x: cute.Tensor, out: cute.Tensor):
@@ -114,12 +112,8 @@ class HalfWarps:
             out[4, i] = cute.arch.shuffle_sync_bfly(v, 5, mask=0xFFFF0000)
 
 
-class ElectOne:
+class ElectOne(Launched):
     """x (1, 128) of Int32, any; out (1, 4): each warp's elected lanes, counted twice."""
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        self.kernel(x, out).launch(grid=[1, 1, 1], block=[BLOCK, 1, 1])
 
     @cute.kernel
     def kernel(self, x: cute.Tensor, out: cute.Tensor):
@@ -133,15 +127,11 @@ class ElectOne:
             cute.arch.atomic_add(out.iterator + warp, cutlass.Int32(1))
 
 
-class Atomic:
+class Atomic(Launched):
     """x (2, n): memory and operand; out (2, n): what the atomic returned, and what it left in memory."""
 
     def __init__(self, function, dtype, shared=False):
         self.function, self.dtype, self.shared = function, dtype, shared
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        self.kernel(x, out).launch(grid=[x.shape[1] // BLOCK, 1, 1], block=[BLOCK, 1, 1])
 
     @cute.kernel
     def kernel(self, x: cute.Tensor, out: cute.Tensor):
@@ -158,15 +148,11 @@ class Atomic:
             out[0, i] = self.function(out.iterator + (x.shape[1] + i), x[1, i])
 
 
-class Contended:
+class Contended(Launched):
     """x (1, 128): a number a thread; out (functions, 1): what they left of a first 5 (exch: whose, is anyone's guess)."""
 
     def __init__(self, functions):
         self.functions = tuple(functions)
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        self.kernel(x, out).launch(grid=[1, 1, 1], block=[BLOCK, 1, 1])
 
     @cute.kernel
     def kernel(self, x: cute.Tensor, out: cute.Tensor):
@@ -179,7 +165,7 @@ class Contended:
             self.functions[k](out.iterator + k, x[0, tidx])
 
 
-class Phases:
+class Phases(Launched):
     """One warp and an mbarrier of 32 arrivals; x (1, 32) any; out (PHASES + 1, 32): the lane's number after each wait.
 
     First a wait for parity 1 of the fresh mbarrier, which passes; then arrive and wait, phase after phase.
@@ -187,9 +173,7 @@ class Phases:
 
     PHASES = 5
 
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        self.kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+    threads = 32
 
     @cute.kernel
     def kernel(self, x: cute.Tensor, out: cute.Tensor):
@@ -207,13 +191,11 @@ class Phases:
             out[phase + 1, tidx] = tidx + phase + 1
 
 
-class PhaseTests:
+class PhaseTests(Launched):
     """One warp and an mbarrier of two arrivals by lane 0; x (1, 32) any; out (8, 32): tests of parity 0 and 1 when it is
     fresh, after one arrival, after two, and after four."""
 
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        self.kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+    threads = 32
 
     @cute.kernel
     def kernel(self, x: cute.Tensor, out: cute.Tensor):
@@ -270,12 +252,8 @@ class EarlyBytes:
         cute.arch.cluster_wait()
 
 
-class Named:
+class Named(Launched):
     """x (1, 128), out (1, 128): warps 0 and 1 swap through barrier 1, warp 2 hands to warp 3 through barrier 2."""
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        self.kernel(x, out).launch(grid=[1, 1, 1], block=[BLOCK, 1, 1])
 
     @cute.kernel
     def kernel(self, x: cute.Tensor, out: cute.Tensor):
@@ -297,431 +275,12 @@ class Named:
 # ---- operations: of numbers, and of vectors where both are allowed --------------------------------------------------
 
 
-def add(a, b):
-    return a + b
-
-
-def subtract(a, b):
-    return a - b
-
-
-def multiply(a, b):
-    return a * b
-
-
-def divide(a, b):
-    return a / b
-
-
-def floor_divide(a, b):
-    return a // b
-
-
-def modulo(a, b):
-    return a % b
-
-
-def less(a, b):
-    return (a < b).to(cutlass.Int32)
-
-
-def less_equal(a, b):
-    return (a <= b).to(cutlass.Int32)
-
-
-def greater(a, b):
-    return (a > b).to(cutlass.Int32)
-
-
-def greater_equal(a, b):
-    return (a >= b).to(cutlass.Int32)
-
-
-def equal(a, b):
-    return (a == b).to(cutlass.Int32)
-
-
-def unequal(a, b):
-    return (a != b).to(cutlass.Int32)
-
-
-def bit_and(a, b):
-    return a & b
-
-
-def bit_or(a, b):
-    return a | b
-
-
-def bit_xor(a, b):
-    return a ^ b
-
-
-def bit_not(a):
-    return ~a
-
-
-def half_of(a):
-    return a * 0.5
-
-
-def one_over(a):
-    return 1.0 / a
-
-
-def three_minus(a):
-    return 3 - a
-
-
-def seven_over(a):
-    return 7 // a
-
-
-def with_its_bfloat16(a):
-    return a.to(cutlass.BFloat16) + a
-
-
-def with_its_integer(a):
-    return a + a.to(cutlass.Int32)
-
-
-def float16_and_bfloat16(a):
-    return (a.to(cutlass.BFloat16) + a.to(cutlass.Float16)).to(cutlass.Float32)
-
-
-def int8_and_int16(a):
-    return (a.to(cutlass.Int8) + a.to(cutlass.Int16)).to(cutlass.Int32)
-
-
-def int64_and_int32(a):
-    return (a.to(cutlass.Int64) * a).to(cutlass.Int32)
-
-
-def power(exponent):
-    def raised(a):
-        return a**exponent
-
-    return raised
-
-
-def both(a, b):
-    return ((a < b) & (a > 0)).to(cutlass.Int32)
-
-
-def either(a, b):
-    return ((a < b) | (a > 0)).to(cutlass.Int32)
-
-
-def one_of(a, b):
-    return ((a < b) ^ (a > 0)).to(cutlass.Int32)
-
-
-def negate(a):
-    return -a
-
-
-def absolute(a):
-    return abs(a)
-
-
-def magnitude(a):
-    return cute.math.absf(a)
-
-
-def shift_left(a, b):
-    return a << b
-
-
-def shift_right(a, b):
-    return a >> b
-
-
-def unsigned_shift_right(a, b):
-    return (a.to(cutlass.Uint32) >> b.to(cutlass.Uint32)).to(cutlass.Int32)
-
-
-def unsigned_floor_divide(a, b):
-    return (a.to(cutlass.Uint32) // b.to(cutlass.Uint32)).to(cutlass.Int32)
-
-
-def unsigned_modulo(a, b):
-    return (a.to(cutlass.Uint32) % b.to(cutlass.Uint32)).to(cutlass.Int32)
-
-
-def unsigned_less(a, b):
-    return (a.to(cutlass.Uint32) < b.to(cutlass.Uint32)).to(cutlass.Int32)
-
-
-def unsigned_max(a, b):
-    return cutlass.max(a.to(cutlass.Uint32), b.to(cutlass.Uint32)).to(cutlass.Int32)
-
-
-def maximum(a, b):
-    return cutlass.max(a, b)
-
-
-def minimum(a, b):
-    return cutlass.min(a, b)
-
-
-def math_max(a, b):
-    return cute.math.max(a, b)
-
-
-def math_min(a, b):
-    return cute.math.min(a, b)
-
-
-def fmax(a, b):
-    return cute.arch.fmax(a, b)
-
-
-def fmin(a, b):
-    return cute.arch.fmin(a, b)
-
-
-def fmax_nan(a, b):
-    return cute.arch.fmax(a, b, nan=True)
-
-
-def fmin_nan(a, b):
-    return cute.arch.fmin(a, b, nan=True)
-
-
-def fmax_abs(a, b):
-    return cute.arch.fmax(a, b, abs=True)
-
-
-def fmin_abs(a, b):
-    return cute.arch.fmin(a, b, abs=True)
-
-
-def fmax_ftz(a, b):
-    return cute.arch.fmax(a, b, ftz=True)
-
-
-def fmin_ftz(a, b):
-    return cute.arch.fmin(a, b, ftz=True)
-
-
-def where_less(a, b):
-    return cute.where(a < b, a, b)
-
-
-def fused_multiply_add(a, b, c):
-    return cute.math.fma(a, b, c)
-
-
-def floor(a):
-    return cute.math.floor(a)
-
-
-def ceil(a):
-    return cute.math.ceil(a)
-
-
-def is_nan(a):
-    return cutlass.Boolean(cute.math.isnan(a)).to(cutlass.Int32)
-
-
-def popc(a):
-    return cute.arch.popc(a)
-
-
-def popc_to_int32(a):
-    return cutlass.Int32(cute.arch.popc(a))
-
-
-def rcp(a):
-    return cute.math.rcp(a)
-
-
-def sqrt(a):
-    return cute.math.sqrt(a)
-
-
-def exp(a):
-    return cute.math.exp(a)
-
-
-def exp2(a):
-    return cute.math.exp2(a)
-
-
-def log(a):
-    return cute.math.log(a)
-
-
-def log2(a):
-    return cute.math.log2(a)
-
-
-def log10(a):
-    return cute.math.log10(a)
-
-
-def rsqrt(a):
-    return cute.math.rsqrt(a)
-
-
-def tanh(a):
-    return cute.math.tanh(a)
-
-
-def sin(a):
-    return cute.math.sin(a)
-
-
-def cos(a):
-    return cute.math.cos(a)
-
-
-def exp_fast(a):
-    return cute.math.exp(a, fastmath=True)
-
-
-def exp2_fast(a):
-    return cute.math.exp2(a, fastmath=True)
-
-
-def log_fast(a):
-    return cute.math.log(a, fastmath=True)
-
-
-def log2_fast(a):
-    return cute.math.log2(a, fastmath=True)
-
-
-def log10_fast(a):
-    return cute.math.log10(a, fastmath=True)
-
-
-def sqrt_fast(a):
-    return cute.math.sqrt(a, fastmath=True)
-
-
-def rsqrt_fast(a):
-    return cute.math.rsqrt(a, fastmath=True)
-
-
-def tanh_fast(a):
-    return cute.math.tanh(a, fastmath=True)
-
-
-def sin_fast(a):
-    return cute.math.sin(a, fastmath=True)
-
-
-def cos_fast(a):
-    return cute.math.cos(a, fastmath=True)
-
-
-def exp2_approx(a):
-    return cute.math.exp2(a, approx=True)
-
-
-def exp2_approx_ftz(a):
-    return cute.math.exp2(a, approx=True, ftz=True)
-
-
-def arch_exp(a):
-    return cute.arch.exp(a)
-
-
-def arch_exp2(a):
-    return cute.arch.exp2(a)
-
-
-def arch_rcp(a):
-    return cute.arch.rcp_approx(a)
-
-
-def vote_ballot(a):
-    return cute.arch.vote_ballot_sync(a != 0)
-
-
-def vote_any(a):
-    return cutlass.Int32(cute.arch.vote_any_sync(a != 0))
-
-
-def vote_all(a):
-    return cutlass.Int32(cute.arch.vote_all_sync(a != 0))
-
-
-def vote_uni(a):
-    return cutlass.Int32(cute.arch.vote_uni_sync(a != 0))
-
-
-def warp_uniform(a):
-    return cute.arch.make_warp_uniform(a)
-
-
-def warp_sum(a):
-    return cute.arch.warp_reduction_sum(a)
-
-
-def warp_max(a):
-    return cute.arch.warp_reduction_max(a)
-
-
-def sum_of_four(a):
-    return cute.arch.warp_reduction_sum(a, threads_in_group=4)
-
-
-def max_of_eight(a):
-    return cute.arch.warp_reduction_max(a, threads_in_group=8)
-
-
-def product_of_sixteen(a):
-    return cute.arch.warp_reduction(a, operator.mul, threads_in_group=16)
-
-
-def converted(*dtypes):
-    """x.to(dtypes[0]).to(dtypes[1])…"""
-
-    def convert(a):
-        for k in range(len(dtypes)):
-            a = a.to(dtypes[k])
-        return a
-
-    return convert
-
-
-def bitcast_to(dtype):
-    def bitcast(a):
-        return a.bitcast(dtype)
-
-    return bitcast
-
-
-def shuffled_by(kind, clamp):
-    """A shuffle by a distance, or to a lane, that the second number gives, with this mask_and_clamp."""
-
-    def idx(a, b):
-        return cute.arch.shuffle_sync(a, b, mask_and_clamp=clamp)
-
-    def up(a, b):
-        return cute.arch.shuffle_sync_up(a, b, mask_and_clamp=clamp)
-
-    def down(a, b):
-        return cute.arch.shuffle_sync_down(a, b, mask_and_clamp=clamp)
-
-    def bfly(a, b):
-        return cute.arch.shuffle_sync_bfly(a, b, mask_and_clamp=clamp)
-
-    return {"idx": idx, "up": up, "down": down, "bfly": bfly}[kind]
-
-
-def butterfly_by_21(a):
-    return cute.arch.shuffle_sync_bfly(a, 21)
-
-
-def from_lane_9(a):
-    return cute.arch.shuffle_sync(a, 9)
-
-
-def redux(kind):
-    def reduced(a):
-        return cute.arch.warp_redux_sync(a, kind)
-
-    return reduced
+def function(expression: str, arity: int):
+    """The function of a, of a and b, or of a, b and c that an expression means, with source that simulator and DSL both find."""
+    text = f"def applied({', '.join('abc'[:arity])}):\n    return {expression}\n"
+    name = f"{expression} of {arity}.py"
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    namespace = {"cutlass": cutlass, "cute": cute, "operator": operator, "__name__": __name__}
+    namespace |= {dtype: getattr(cutlass, dtype) for dtype in TYPES}
+    exec(compile(text, name, "exec"), namespace)
+    return namespace["applied"]

@@ -10,7 +10,6 @@ import operator
 
 import numpy as np
 
-from validation.operations import kernels as k
 from validation.operations import vectors as v
 from validation.operations.operation import Bound, case, comparisons, float_pairs, integer_pairs, second_if, width_of
 
@@ -22,25 +21,25 @@ def arithmetic(format) -> list:
         return format.decode(format.encode(number))
 
     return [
-        ("a + b", k.add, v.add, None),
-        ("a - b", k.subtract, v.subtract, None),
-        ("a * b", k.multiply, v.multiply, None),
-        ("a / b", k.divide, v.divide, None),
-        ("a // b of floats", k.floor_divide, lambda a, b: v.floor(rounded(v.divide(a, b))), None),
-        ("a % b of floats", k.modulo, v.remainder, None),
-        ("cutlass.max", k.maximum, second_if(operator.le, 1), None),
-        ("cutlass.min", k.minimum, second_if(operator.ge, 1), None),
-        ("cute.math.max", k.math_max, second_if(operator.le, 0), None),
-        ("cute.math.min", k.math_min, second_if(operator.ge, 0), None),
+        ("a + b", "", v.add),
+        ("a - b", "", v.subtract),
+        ("a * b", "", v.multiply),
+        ("a / b", "", v.divide),
+        ("a // b of floats", "", lambda a, b: v.floor(rounded(v.divide(a, b)))),
+        ("a % b of floats", "", v.remainder),
+        ("cutlass.max", "", second_if(operator.le, 1)),
+        ("cutlass.min", "", second_if(operator.ge, 1)),
+        ("cute.math.max", "", second_if(operator.le, 0)),
+        ("cute.math.min", "", second_if(operator.ge, 0)),
     ]
 
 
 UNARY = (
-    ("-a", k.negate, operator.neg, None),
-    ("abs(a)", k.absolute, abs, None),
-    ("cute.math.absf", k.magnitude, abs, None),
-    ("cute.math.floor", k.floor, v.floor, None),
-    ("cute.math.ceil", k.ceil, v.ceil, None),
+    ("-a", "", operator.neg),
+    ("abs(a)", "", abs),
+    ("cute.math.absf", "", abs),
+    ("cute.math.floor", "", v.floor),
+    ("cute.math.ceil", "", v.ceil),
 )
 
 
@@ -54,7 +53,7 @@ def float_cases():
         yield case(f"{format.name} arithmetic", same, columns, arithmetic(format))
         yield case(f"{format.name} comparisons", compared, columns, comparisons())
         yield case(f"{format.name} of one", same, single, UNARY)
-        isnan = [("cute.math.isnan", k.is_nan, lambda a: int(math.isnan(a)), None)]
+        isnan = [("cute.math.isnan", "Boolean(cute.math.isnan(a)).to(Int32)", lambda a: int(math.isnan(a)))]
         yield case(f"{format.name} isnan", compared, single, isnan)
         if format is v.F64:
             continue
@@ -65,7 +64,13 @@ def float_cases():
         def chosen(a, b, format=format):
             return a if format.decode(a) < format.decode(b) else b
 
-        yield case(f"{format.name} where", same, columns, [("cute.where", k.where_less, chosen, "bits")], vector=True)
+        yield case(
+            f"{format.name} where",
+            same,
+            columns,
+            [("cute.where", "cute.where(a < b, a, b)", chosen, "bits")],
+            vector=True,
+        )
     yield from float32_cases()
 
 
@@ -83,13 +88,10 @@ def float32_cases():
         return lambda a, b: v.xorsign(a, b, pick)
 
     rows = []
-    for row, pick, functions in (
-        ("cute.arch.fmax", v.largest, (k.fmax, k.fmax_nan, k.fmax_abs, k.fmax_ftz)),
-        ("cute.arch.fmin", v.smallest, (k.fmin, k.fmin_nan, k.fmin_abs, k.fmin_ftz)),
-    ):
+    for row, pick in (("cute.arch.fmax", v.largest), ("cute.arch.fmin", v.smallest)):
         answers = (pick, with_nan(pick), by_magnitude(pick), flushing(pick))
         flags = ("", ", nan=True", ", abs=True", ", ftz=True")
-        rows += [(row + flag, function, answer, None) for flag, function, answer in zip(flags, functions, answers)]
+        rows += [(row + flag, "", answer) for flag, answer in zip(flags, answers)]
     yield case("Float32 fmax, fmin", same, float_pairs(v.F32), rows)
     some = list(v.edges(v.F32))[1::2]
     a, b = v.pairs(some)
@@ -100,11 +102,11 @@ def float32_cases():
     ]  # where one rounding shows
     triples = [(x, y, z) for x in near for y in near for z in near]
     a, b, c = (column + [one[i] for one in triples] for i, column in enumerate((a, b, c)))
-    yield case("Float32 fma", same, [a, b, c], [("cute.math.fma", k.fused_multiply_add, v.fma, None)])
+    yield case("Float32 fma", same, [a, b, c], [("cute.math.fma", "", v.fma)])
     single = [list(v.edges(v.F32)) + v.random_bits(32, 200, 9)]
     rows = [
-        ("cute.math.sqrt", k.sqrt, v.sqrt, None),
-        ("cute.math.rcp", k.rcp, lambda a: v.divide(1.0, a), None),
+        ("cute.math.sqrt", "", v.sqrt),
+        ("cute.math.rcp", "", lambda a: v.divide(1.0, a)),
     ]
     yield case("Float32 roots", same, single, rows)
     yield case("Float32 roots", same, single, rows, vector=True)
@@ -178,37 +180,37 @@ def _rsqrt(a):
 
 
 APPROXIMATE = (
-    ("cute.math.exp", k.exp, np.exp, ulps(2, CUDA)),
-    ("cute.math.exp2", k.exp2, np.exp2, EX2),
-    ("cute.math.log", k.log, np.log, ulps(1, CUDA)),
-    ("cute.math.log2", k.log2, np.log2, ulps(1, CUDA)),
-    ("cute.math.log10", k.log10, np.log10, ulps(2, CUDA)),
-    ("cute.math.rsqrt", k.rsqrt, _rsqrt, RSQRT),
-    ("cute.math.tanh", k.tanh, np.tanh, ulps(2, CUDA)),
-    ("cute.math.exp, fastmath=True", k.exp_fast, np.exp, EXP_FAST),
-    ("cute.math.exp2, fastmath=True", k.exp2_fast, np.exp2, EX2_FTZ),
-    ("cute.math.log, fastmath=True", k.log_fast, np.log, LOG_FAST),
-    ("cute.math.log2, fastmath=True", k.log2_fast, np.log2, LG2),
-    ("cute.math.log10, fastmath=True", k.log10_fast, np.log10, LOG10_FAST),
-    ("cute.math.sqrt, fastmath=True", k.sqrt_fast, np.sqrt, SQRT_FTZ),
-    ("cute.math.rsqrt, fastmath=True", k.rsqrt_fast, _rsqrt, RSQRT_FTZ),
-    ("cute.math.tanh, fastmath=True", k.tanh_fast, np.tanh, TANH_FAST),
+    ("cute.math.exp", "", np.exp, ulps(2, CUDA)),
+    ("cute.math.exp2", "", np.exp2, EX2),
+    ("cute.math.log", "", np.log, ulps(1, CUDA)),
+    ("cute.math.log2", "", np.log2, ulps(1, CUDA)),
+    ("cute.math.log10", "", np.log10, ulps(2, CUDA)),
+    ("cute.math.rsqrt", "", _rsqrt, RSQRT),
+    ("cute.math.tanh", "", np.tanh, ulps(2, CUDA)),
+    ("cute.math.exp, fastmath=True", "", np.exp, EXP_FAST),
+    ("cute.math.exp2, fastmath=True", "", np.exp2, EX2_FTZ),
+    ("cute.math.log, fastmath=True", "", np.log, LOG_FAST),
+    ("cute.math.log2, fastmath=True", "", np.log2, LG2),
+    ("cute.math.log10, fastmath=True", "", np.log10, LOG10_FAST),
+    ("cute.math.sqrt, fastmath=True", "", np.sqrt, SQRT_FTZ),
+    ("cute.math.rsqrt, fastmath=True", "", _rsqrt, RSQRT_FTZ),
+    ("cute.math.tanh, fastmath=True", "", np.tanh, TANH_FAST),
 )
 # of numbers alone: the DSL refuses approx= for vectors, and cute.arch takes none
 APPROXIMATE_NUMBERS = (
-    ("cute.math.exp2, approx=True", k.exp2_approx, np.exp2, EX2),
-    ("cute.math.exp2, approx=True, ftz=True", k.exp2_approx_ftz, np.exp2, EX2_FTZ),
-    ("cute.arch.exp", k.arch_exp, np.exp, EXP_FAST),
-    ("cute.arch.exp2", k.arch_exp2, np.exp2, EX2_FTZ),
-    ("cute.arch.rcp_approx", k.arch_rcp, lambda a: 1 / a, ulps(1, PTX, flushes=True)),
+    ("cute.math.exp2, approx=True", "", np.exp2, EX2),
+    ("cute.math.exp2, approx=True, ftz=True", "", np.exp2, EX2_FTZ),
+    ("cute.arch.exp", "", np.exp, EXP_FAST),
+    ("cute.arch.exp2", "", np.exp2, EX2_FTZ),
+    ("cute.arch.rcp_approx", "", lambda a: 1 / a, ulps(1, PTX, flushes=True)),
 )
 PERIODIC = (
-    ("cute.math.sin", k.sin, np.sin, ulps(2, CUDA)),
-    ("cute.math.cos", k.cos, np.cos, ulps(2, CUDA)),
+    ("cute.math.sin", "", np.sin, ulps(2, CUDA)),
+    ("cute.math.cos", "", np.cos, ulps(2, CUDA)),
 )
 PERIODIC_FAST = (
-    ("cute.math.sin, fastmath=True", k.sin_fast, np.sin, SINE),
-    ("cute.math.cos, fastmath=True", k.cos_fast, np.cos, SINE),
+    ("cute.math.sin, fastmath=True", "", np.sin, SINE),
+    ("cute.math.cos, fastmath=True", "", np.cos, SINE),
 )
 
 
@@ -246,28 +248,28 @@ def integer_cases():
         width, same = width_of(name), (name, name)
         columns, divisible = integer_pairs(width), integer_pairs(width, divisor=True)
         ring = [
-            ("a + b", k.add, operator.add, None),
-            ("a - b", k.subtract, operator.sub, None),
-            ("a * b", k.multiply, operator.mul, None),
-            ("a & b", k.bit_and, operator.and_, None),
-            ("a | b", k.bit_or, operator.or_, None),
-            ("a ^ b", k.bit_xor, operator.xor, None),
-            ("cutlass.max", k.maximum, max, None),
-            ("cutlass.min", k.minimum, min, None),
+            ("a + b", "", operator.add),
+            ("a - b", "", operator.sub),
+            ("a * b", "", operator.mul),
+            ("a & b", "", operator.and_),
+            ("a | b", "", operator.or_),
+            ("a ^ b", "", operator.xor),
+            ("cutlass.max", "", max),
+            ("cutlass.min", "", min),
         ]
         division = [
-            ("a // b of integers", k.floor_divide, operator.floordiv, None),
-            ("a % b of integers", k.modulo, v.truncated_remainder, None),
+            ("a // b of integers", "", operator.floordiv),
+            ("a % b of integers", "", v.truncated_remainder),
         ]
-        one = [("-a", k.negate, operator.neg, None), ("abs(a)", k.absolute, abs, None)]
+        one = [("-a", "", operator.neg), ("abs(a)", "", abs)]
         yield case(f"{name} ring", same, columns, ring)
         yield case(f"{name} division", same, divisible, division)
         yield case(f"{name} comparisons", (name, "Int32"), columns, comparisons())
-        yield case(f"{name} of one", same, columns[:1], [*one, ("~a", k.bit_not, operator.invert, None)])
+        yield case(f"{name} of one", same, columns[:1], [*one, ("~a", "", operator.invert)])
         shifted = v.random_bits(width, 6 * width, 11), list(range(width)) * 6
         shifts = [
-            ("a << b", k.shift_left, operator.lshift, None),
-            ("a >> b", k.shift_right, operator.rshift, None),
+            ("a << b", "", operator.lshift),
+            ("a >> b", "", operator.rshift),
         ]
         yield case(f"{name} shifts", same, shifted, shifts)
         if name == "Int32":
@@ -285,21 +287,25 @@ def int32_cases(columns, divisible, shifted):
         return lambda a, b: function(a & 0xFFFFFFFF, b & 0xFFFFFFFF)
 
     booleans = [
-        ("& of Booleans", k.both, lambda a, b: int(a < b and a > 0), None),
-        ("| of Booleans", k.either, lambda a, b: int(a < b or a > 0), None),
-        ("^ of Booleans", k.one_of, lambda a, b: int((a < b) != (a > 0)), None),
+        ("& of Booleans", "((a < b) & (a > 0)).to(Int32)", lambda a, b: int(a < b and a > 0)),
+        ("| of Booleans", "((a < b) | (a > 0)).to(Int32)", lambda a, b: int(a < b or a > 0)),
+        ("^ of Booleans", "((a < b) ^ (a > 0)).to(Int32)", lambda a, b: int((a < b) != (a > 0))),
     ]
     yield case("Booleans", same, columns, booleans)
     yield case("Booleans", same, columns, booleans, vector=True)
+
+    def of_uint32(sign, function):
+        expression = f"(a.to(Uint32) {sign} b.to(Uint32)).to(Int32)"
+        return f"a {sign} b of Uint32", expression, unsigned(function)
+
     positive = [
-        ("a // b of Uint32", k.unsigned_floor_divide, unsigned(operator.floordiv), None),
-        ("a % b of Uint32", k.unsigned_modulo, unsigned(operator.mod), None),
-        ("a < b of Uint32", k.unsigned_less, unsigned(lambda a, b: int(a < b)), None),
-        ("cutlass.max of Uint32", k.unsigned_max, unsigned(max), None),
+        of_uint32("//", operator.floordiv),
+        of_uint32("%", operator.mod),
+        of_uint32("<", lambda a, b: int(a < b)),
+        ("cutlass.max of Uint32", "cutlass.max(a.to(Uint32), b.to(Uint32)).to(Int32)", unsigned(max)),
     ]
     yield case("Uint32", same, divisible, positive)
-    logical = [("a >> b of Uint32", k.unsigned_shift_right, unsigned(operator.rshift), None)]
-    yield case("Uint32 shifts", same, shifted, logical)
+    yield case("Uint32 shifts", same, shifted, [of_uint32(">>", operator.rshift)])
 
     def quotient(a, b):  # both are rounded to float32 first
         nearest = [v.F32.decode(v.F32.encode(float(n))) for n in (a, b)]
@@ -308,10 +314,10 @@ def int32_cases(columns, divisible, shifted):
     def cut(a, b):
         return v.float_to_integer(v.F32.decode(v.F32.encode(quotient(a, b))), 32, True)
 
-    yield case("Int32 /", ("Int32", "Float32"), divisible, [("a / b of integers", k.divide, quotient, None)])
-    yield case("Int32 /", same, divisible, [("a / b of integer vectors", k.divide, cut, None)], vector=True)
+    yield case("Int32 /", ("Int32", "Float32"), divisible, [("a / b of integers", "", quotient)])
+    yield case("Int32 /", same, divisible, [("a / b of integer vectors", "", cut)], vector=True)
     for name in ("Int32", "Int64"):
-        count = [("cute.arch.popc", k.popc_to_int32, _bits_set(width_of(name)), None)]
+        count = [("cute.arch.popc", "Int32(cute.arch.popc(a))", _bits_set(width_of(name)))]
         yield case(f"{name} popc", (name, "Int32"), integer_pairs(width_of(name))[:1], count)
 
 

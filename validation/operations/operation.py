@@ -101,17 +101,25 @@ def padded(columns: list, name: str) -> np.ndarray:
     return np.stack([np.resize(row, n) for row in rows])
 
 
-def case(name, types, columns, rows, vector=False) -> Case:
-    """A case of `Each` or `EachFour`; `rows` are (row of the table, function, answer, how).
+def said(row: str, arity: int) -> str:
+    """The expression that a row of the table says: "cute.math.exp, fastmath=True" of one number, or "a + b"."""
+    called, *options = row.partition(" of ")[0].split(", ")
+    named = "." in called and "(" not in called
+    return f"{called}({', '.join([*'abc'[:arity], *options])})" if named else called
 
-    `answer` takes the numbers and gives one, exactly (`how` None) or truly (a `Bound`); with "bits" it takes and gives bits;
+
+def case(name, types, columns, rows, vector=False) -> Case:
+    """A case of `Each` or `EachFour`; `rows` are (row of the table, expression or "" where the row says it, answer[, how]).
+
+    `answer` takes the numbers and gives one, exactly (no `how`) or truly (a `Bound`); with "bits" it takes and gives bits;
     an array holds the answers' bits themselves.
     """
     source, target = types
     given = [as_bits(source, column) for column in columns]
     numbers = [[decoded(source, bits) for bits in column] for column in given]
     operations = []
-    for row, _, answer, how in rows:
+    for row, _, answer, *rest in rows:
+        how = rest[0] if rest else None
         bound = how if isinstance(how, Bound) else None
         if isinstance(answer, np.ndarray):
             answers = answer.astype(STORAGE[target][0])
@@ -123,7 +131,8 @@ def case(name, types, columns, rows, vector=False) -> Case:
             answers = np.array([encoded(target, answer(*one)) for one in zip(*numbers)], STORAGE[target][0])
         operations.append(Operation(row, f"{len(operations)} {row}", answers, bound, how == "bits"))
     x = padded(columns, source)
-    host = (k.EachFour if vector else k.Each)([function for _, function, *_ in rows], len(columns))
+    functions = [k.function(expression or said(row, len(columns)), len(columns)) for row, expression, *_ in rows]
+    host = (k.EachFour if vector else k.Each)(functions, len(columns))
     label = f"{name}, vectors" if vector else name
     return Case(label, host, types, x, (len(rows), x.shape[1]), tuple(operations), len(columns[0]))
 
@@ -142,18 +151,21 @@ def integer_pairs(width: int, divisor: bool = False, extra: int = 60):
     return [a for a, _ in signed], [b for _, b in signed]
 
 
-COMPARISONS = (
-    ("a < b", k.less, operator.lt),
-    ("a <= b", k.less_equal, operator.le),
-    ("a > b", k.greater, operator.gt),
-    ("a >= b", k.greater_equal, operator.ge),
-    ("a == b", k.equal, operator.eq),
-    ("a != b", k.unequal, operator.ne),
-)
+COMPARISONS = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
 
 
 def comparisons():
-    return [(row, function, lambda a, b, o=o: int(o(a, b)), None) for row, function, o in COMPARISONS]
+    def row(sign, holds):
+        return f"a {sign} b", f"(a {sign} b).to(Int32)", lambda a, b: int(holds(a, b))
+
+    return [row(*one) for one in COMPARISONS.items()]
 
 
 def second_if(condition, nan_of: int):

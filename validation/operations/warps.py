@@ -52,7 +52,7 @@ def warp_cases():
         rows = []
         for c in clamps:
             at = [lane // 32 * 32 + v.shuffled(kind, lane % 32, int(b), c) for lane, b in zip(LANES, distance)]
-            rows.append((f"cute.arch.{name}", k.shuffled_by(kind, c), values[at], "bits"))
+            rows.append((f"cute.arch.{name}", f"cute.arch.{name}(a, b, mask_and_clamp={c})", values[at], "bits"))
         yield case(f"shuffle {kind}", ("Int32", "Int32"), [values, distance], rows)
     yield from typed_shuffles()
     yield from votes()
@@ -70,10 +70,10 @@ def typed_shuffles():
         row = "shuffles of other types" if width >= 32 else "shuffles of 8 and 16 bits"
         how = "bits" if width >= 32 else None  # 16-bit floats travel as float32
         rows = [
-            (row, k.butterfly_by_21, values[lanes ^ 21], how),
+            (row, "cute.arch.shuffle_sync_bfly(a, 21)", values[lanes ^ 21], how),
             (
                 row,
-                k.from_lane_9,
+                "cute.arch.shuffle_sync(a, 9)",
                 values[lanes // 32 * 32 + 9],
                 how,
             ),
@@ -89,10 +89,10 @@ def votes():
     ballots = np.repeat(np.array(patterns, np.uint32), WARP)
     none, every = ballots == 0, ballots == 0xFFFFFFFF
     rows = [
-        ("cute.arch.vote_ballot_sync", k.vote_ballot, ballots, None),
-        ("cute.arch.vote_any_sync", k.vote_any, ~none, None),
-        ("cute.arch.vote_all_sync", k.vote_all, every, None),
-        ("cute.arch.vote_uni_sync", k.vote_uni, none | every, None),
+        ("cute.arch.vote_ballot_sync", "cute.arch.vote_ballot_sync(a != 0)", ballots),
+        ("cute.arch.vote_any_sync", "Int32(cute.arch.vote_any_sync(a != 0))", ~none),
+        ("cute.arch.vote_all_sync", "Int32(cute.arch.vote_all_sync(a != 0))", every),
+        ("cute.arch.vote_uni_sync", "Int32(cute.arch.vote_uni_sync(a != 0))", none | every),
     ]
     yield case("votes", ("Int32", "Int32"), [says], rows)
 
@@ -134,15 +134,22 @@ def reductions_of_warps():
         return np.array(result, np.uint32)
 
     kinds = {"add": operator.add, "and": operator.and_, "or": operator.or_, "xor": operator.xor, "max": max, "min": min}
-    rows = [(f"cute.arch.warp_redux_sync, {kind}", k.redux(kind), folded(f, warps), None) for kind, f in kinds.items()]
+    rows = [
+        (f"cute.arch.warp_redux_sync, {kind}", f'cute.arch.warp_redux_sync(a, "{kind}")', folded(f, warps))
+        for kind, f in kinds.items()
+    ]
     rows += [
-        (f"cute.arch.warp_redux_sync, u{kind}", k.redux(f"u{kind}"), folded(kinds[kind], unsigned), None)
+        (
+            f"cute.arch.warp_redux_sync, u{kind}",
+            f'cute.arch.warp_redux_sync(a, "u{kind}")',
+            folded(kinds[kind], unsigned),
+        )
         for kind in ("max", "min")
     ]
-    rows.append(("cute.arch.warp_reduction_sum", k.warp_sum, folded(operator.add, warps), None))
-    rows.append(("cute.arch.warp_reduction_max", k.warp_max, folded(max, warps), None))
+    rows.append(("cute.arch.warp_reduction_sum", "", folded(operator.add, warps)))
+    rows.append(("cute.arch.warp_reduction_max", "", folded(max, warps)))
     first = np.repeat(np.array([warp[0] for warp in unsigned], np.uint32), WARP)
-    rows.append(("cute.arch.make_warp_uniform", k.warp_uniform, first, None))
+    rows.append(("cute.arch.make_warp_uniform", "", first))
     yield case("warp reductions", ("Int32", "Int32"), [values], rows)
     yield from float_warps()
 
@@ -165,14 +172,28 @@ def float_warps():
             return np.array([format.encode(x) for x in numbers], STORAGE[format.name][0])
 
         rows = [
-            ("cute.arch.warp_reduction_sum", k.warp_sum, fold(v.add, 32), None),
-            ("cute.arch.warp_reduction_sum, threads_in_group", k.sum_of_four, fold(v.add, 4), None),
-            ("cute.arch.warp_reduction, threads_in_group", k.product_of_sixteen, fold(v.multiply, 16), None),
+            ("cute.arch.warp_reduction_sum", "", fold(v.add, 32)),
+            (
+                "cute.arch.warp_reduction_sum, threads_in_group",
+                "cute.arch.warp_reduction_sum(a, threads_in_group=4)",
+                fold(v.add, 4),
+            ),
+            (
+                "cute.arch.warp_reduction, threads_in_group",
+                "cute.arch.warp_reduction(a, operator.mul, threads_in_group=16)",
+                fold(v.multiply, 16),
+            ),
         ]
         # Of float64 it is compiled like cutlass.max, with which NaN wins.
         pick = v.largest if name == "Float32" else second_if(operator.le, 1)
-        rows.append(("cute.arch.warp_reduction_max", k.warp_max, fold(pick, 32), None))
-        rows.append(("cute.arch.warp_reduction_max, threads_in_group", k.max_of_eight, fold(pick, 8), None))
+        rows.append(("cute.arch.warp_reduction_max", "", fold(pick, 32)))
+        rows.append(
+            (
+                "cute.arch.warp_reduction_max, threads_in_group",
+                "cute.arch.warp_reduction_max(a, threads_in_group=8)",
+                fold(pick, 8),
+            )
+        )
         yield case(f"{name} warp reductions", (name, name), [bits], rows)
 
 
