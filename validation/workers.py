@@ -12,6 +12,9 @@ import subprocess
 import threading
 
 START_S = 120  # a worker's first sign of life
+LAUNCHED = "now launching"  # said when all that is slow about starting is behind it
+ALL_DONE = "all calls returned"
+ALL_CORRECT = "all-correct"  # in place of a fault's name: the twins of all
 
 
 class NoWorker(Exception):

@@ -22,7 +22,7 @@ from quack_tutorial import compiler
 from quack_tutorial.records import suite as report
 from validation.corpus import CASES
 from validation.gpu.device import where
-from validation.gpu.worker import ALL_CORRECT, LAUNCHED
+from validation.workers import ALL_CORRECT, LAUNCHED
 
 TIMEOUT_S = 40
 WORKER = "validation.gpu.worker"

@@ -28,7 +28,7 @@ from quack_tutorial.kernels.tuned.config import SPREAD_AS
 from quack_tutorial.kernels.tuned.tables import TABLES
 from quack_tutorial.records import suite as report
 from validation.gpu.sanitizer import TOOLS, first_report, said_by, watched
-from validation.gpu.worker import ALL_DONE, LAUNCHED
+from validation.workers import ALL_DONE, LAUNCHED
 
 TIMEOUT_S = 400
 SHORT = (1, 3, 31, 64, 320)

@@ -8,9 +8,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-LAUNCHED = "now launching"  # said when all that is slow about starting is behind it
-ALL_DONE = "all calls returned"
-ALL_CORRECT = "all-correct"
+from validation.workers import ALL_CORRECT, ALL_DONE, LAUNCHED
 
 
 def compare(which, numbers):
