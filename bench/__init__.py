@@ -5,7 +5,8 @@ What is timed stands in `quack_tutorial.operations`, how in `quack_tutorial.timi
 | module          | what it holds                                                                            |
 |-----------------|------------------------------------------------------------------------------------------|
 | `ours`          | our kernels by name, and the PTX of what is timed                                        |
-| `public`        | the calls that a torch user makes, for `bench --public`                                           |
+| `peers`         | the other implementations, as their authors would have them set up                       |
+| `public`        | the calls that a torch user makes, for `bench --public`                                  |
 | `plain_tile`    | our kernels' own tiles without the arithmetic, for the ceilings as well                  |
 | `ceilings`      | the ceiling of one size: the best of those kernels, found by a sweep                     |
 | `correctness`   | float64 reference on sampled rows, before anything is timed                              |
@@ -17,6 +18,7 @@ What is timed stands in `quack_tutorial.operations`, how in `quack_tutorial.timi
 | `tune`          | `quack-tutorial tune`                                                                    |
 | `asked`         | what commands have in common: words, a GPU, the line that repeats them                   |
 | `command`       | `quack-tutorial bench`                                                                   |
+| `results`       | `quack-tutorial results`: what the records say, worst cells first                        |
 | `cheats`        | a dozen ways to fool a benchmark, and the checks that catch them                         |
 | `pitfalls`      | `quack-tutorial pitfalls`: a kernel timed in ways that mislead, and in ways that do not  |
 | `memory`        | `quack-tutorial memory`: latencies and bandwidths of the memory hierarchy                |
@@ -40,6 +42,11 @@ from importlib import import_module
 COMMANDS = (
     ("bench", "time kernels and their peers on this machine's GPU, and keep the times in a record", "bench.command"),
     ("record", "record what the book shows of this machine's card and nobody recorded yet", "bench.record"),
+    (
+        "results",
+        "print what the records of a card in quack_tutorial/records say, worst cells first",
+        "bench.results",
+    ),
     ("memory", "time the memory hierarchy of this machine's GPU: latencies, bandwidths, conflicts", "bench.memory"),
     (
         "model",

@@ -17,6 +17,8 @@ from pathlib import Path
 
 from bench import asked, public, sweep
 from bench.asked import numbers
+from bench.peers import PROVIDERS
+from bench.results import all_speeds, sentence
 from quack_tutorial import hardware, machine
 from quack_tutorial.operations import OPERATIONS, is_own, named, slug
 from quack_tutorial.records import RecordError, other_version, results, today
@@ -247,7 +249,7 @@ def requested_providers(args) -> dict[str, list[str]]:
         found[name] = [one for one in there if (not wanted or one in wanted) and one not in unwanted]
         known += [one for one in there if one not in known]
     # What another operation has is left out of this one already.
-    anywhere = {one for operation in OPERATIONS.values() for one in (*operation.providers, *operation.ladder)}
+    anywhere = {one for operation in OPERATIONS.values() for one in (*PROVIDERS[operation.name], *operation.ladder)}
     unknown = [one for one in wanted if one not in known] + [one for one in unwanted if one not in anywhere]
     if unknown:
         raise ValueError(f"provider {unknown[0]!r} is not one of: {', '.join(known)}")
@@ -259,8 +261,9 @@ def requested_providers(args) -> dict[str, list[str]]:
 
 def providers_there(operation: str, series: str):
     """What an operation has in a series: providers, or the rungs of its ladder."""
-    found = public.operation(operation, series) if series in PUBLIC_SERIES else OPERATIONS[operation]
-    return found.ladder if series == "ladder" else found.providers
+    if series in PUBLIC_SERIES:
+        return public.calls_of(operation, series)
+    return OPERATIONS[operation].ladder if series == "ladder" else PROVIDERS[operation]
 
 
 def several(args) -> bool:
@@ -361,7 +364,7 @@ def describe(record, cell) -> str:
     head = f"{record.key(cell)}:"
     ceiling = f"ceiling {cell.ceiling_gb_s:.0f} GB/s ({cell.ceiling})"
     if record.series == "ladder" or cell.result("ours") is None:
-        return f"{head} {results.all_speeds(cell)}; {ceiling}"
+        return f"{head} {all_speeds(cell)}; {ceiling}"
     row = results.row(record, cell)
     others = "; ".join(f"{r.provider}: {r.status}, {r.message}" for r in cell.results if r.status != "ok")
-    return f"{head} {results.sentence(row)}; {ceiling}" + (f"; {others}" if others else "")
+    return f"{head} {sentence(row)}; {ceiling}" + (f"; {others}" if others else "")

@@ -17,6 +17,7 @@ import torch
 import torch._dynamo
 
 from bench import ceilings, correctness, gpu_lock, ours, public
+from bench.peers import PROVIDERS
 from bench.sweep import is_out_of_memory
 from quack_tutorial import hardware, timing
 from quack_tutorial.operations import OPERATIONS, is_own
@@ -46,8 +47,9 @@ def measure_cell(
     torch._dynamo.reset()  # its caches of other shapes would make it compile for dynamic ones, or give up
     gpu_lock.give_while_compiling(gpu_lock.own_lock())
     calls, crashed = series in PUBLIC_SERIES, crashed or {}
-    operation = public.operation(key.operation, series) if calls else OPERATIONS[key.operation]
-    setups = {**operation.providers, **operation.ladder}
+    operation = OPERATIONS[key.operation]
+    setups = public.calls_of(key.operation, series) if calls else {**PROVIDERS[key.operation], **operation.ladder}
+    made = public.inputs_of(key.operation, series)
     device = torch.cuda.get_device_properties()
     seed = int.from_bytes(os.urandom(4), "little")
     torch.manual_seed(seed)
@@ -55,9 +57,9 @@ def measure_cell(
     moved = bytes_moved(key)
 
     announce("inputs")
-    first = operation.inputs(key.M, key.N, key.dtype)
+    first = made(key.M, key.N, key.dtype)
     slots = timing.slots_for(sum(t.numel() * t.element_size() for t in first), device.L2_cache_size)
-    inputs = [first, *(operation.inputs(key.M, key.N, key.dtype) for _ in range(slots - 1))]
+    inputs = [first, *(made(key.M, key.N, key.dtype) for _ in range(slots - 1))]
     launches = timing.launches_for(moved, slots)
     announce("ceiling")
     plain = ceilings.ceiling_candidates(operation.pattern, moved, slots, pool, not calls)

@@ -12,7 +12,7 @@ from quack_tutorial.operations.our_launches import Ours, Rows, contiguous_rows
 
 def row_of(operation: str, provider: str) -> Ours:
     """Our kernels, or those of a version of the ladder."""
-    return OPERATIONS[operation].providers[provider] if provider == "ours" else OPERATIONS[operation].ladder[provider]
+    return OPERATIONS[operation].ours if provider == "ours" else OPERATIONS[operation].ladder[provider]
 
 
 def kernels(operation: str, provider: str, r: Rows, config=None) -> list:

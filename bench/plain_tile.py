@@ -9,7 +9,7 @@ from quack_tutorial.operations import OPERATIONS
 from quack_tutorial.operations.our_launches import Rows, like, rows_of
 
 # operation -> matrices that are read, of the operations that have such a tile
-READS = {name: reads for name, operation in OPERATIONS.items() if (reads := operation.providers["ours"].tile_reads)}
+READS = {name: reads for name, operation in OPERATIONS.items() if (reads := operation.ours.tile_reads)}
 
 
 def name_of(config) -> str:

@@ -235,12 +235,13 @@ def work(file) -> None:
     """The process under ncu: set the case up, call it twice, then once with the profiler on."""
     import torch
 
+    from bench.peers import PROVIDERS
     from quack_tutorial.operations import OPERATIONS
 
     case = Case(**json.loads(Path(file).read_text()))
     operation = OPERATIONS[case.operation]
     inputs = operation.inputs(case.M, case.N, case.dtype)
-    call = {**operation.providers, **operation.ladder}[case.provider](*inputs)
+    call = {**PROVIDERS[case.operation], **operation.ladder}[case.provider](*inputs)
     if case.provider.startswith("compile"):
         from torch._inductor.utils import run_and_get_code
 

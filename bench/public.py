@@ -17,28 +17,29 @@ cannot hold, and has its gradient before it is asked: it is not here. QuACK has 
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
 
+from bench.peers import CALLS, CALLS_OF_MEAN
 from quack_tutorial.operations import OPERATIONS
-from quack_tutorial.operations.operation import Operation
 from quack_tutorial.records.cells import PUBLIC_MEAN
 
 
 def operations(series: str) -> tuple[str, ...]:
     """The names of the operations that a series has."""
-    return tuple(name for name, operation in OPERATIONS.items() if _calls(operation, series))
+    there = CALLS_OF_MEAN if series == PUBLIC_MEAN else CALLS
+    return tuple(name for name in OPERATIONS if name in there)
 
 
-def _calls(operation, series):
-    return operation.calls_of_mean if series == PUBLIC_MEAN else operation.calls
-
-
-def operation(name: str, series: str) -> Operation:
-    """An operation of the table with public calls for its providers; ValueError where the series has none of it."""
+def calls_of(name: str, series: str) -> dict:
+    """Provider -> setup function of the calls of an operation; ValueError where the series has none of it."""
     if name not in operations(series):
         raise ValueError(f"{name} has no series {series!r}; there is {', '.join(operations(series))}")
-    found = replace(OPERATIONS[name], providers=_calls(OPERATIONS[name], series), ladder={})
-    return replace(found, inputs=functools.partial(_inputs_of_mean, found.inputs)) if series == PUBLIC_MEAN else found
+    return (CALLS_OF_MEAN if series == PUBLIC_MEAN else CALLS)[name]
+
+
+def inputs_of(name: str, series: str):
+    """What makes the inputs of an operation for a series: M, N, dtype -> tensors."""
+    inputs = OPERATIONS[name].inputs
+    return functools.partial(_inputs_of_mean, inputs) if series == PUBLIC_MEAN else inputs
 
 
 def _inputs_of_mean(inputs, M, N, dtype):

@@ -24,9 +24,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 
 from bench.gpu_lock import LOCK
+from bench.peers.setups import WORKER_ENVIRONMENT
 from quack_tutorial import hardware
 from quack_tutorial.compiler import DUMP_FOLDER
-from quack_tutorial.operations.peers import WORKER_ENVIRONMENT
 from quack_tutorial.records.bench import Cell, Result
 
 SILENCE_S = 300  # no step takes this long, QuACK's tuning included; a worker silent for longer hangs

@@ -7,7 +7,7 @@
 
 "doing" is also "waiting", while another worker has the GPU (see `gpu_lock`).
 
-It is started with TORCHINDUCTOR_MULTI_KERNEL=1 (see `peers`). What the providers print goes to stderr.
+It is started with TORCHINDUCTOR_MULTI_KERNEL=1 (see `bench.peers.setups`). What the providers print goes to stderr.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def describe() -> dict:
     """The device and the versions, in the fields of `records.Record`."""
     import torch
 
+    from bench.peers.setups import PACKAGES
     from quack_tutorial import __version__
-    from quack_tutorial.operations.peers import PACKAGES
 
     device = torch.cuda.get_device_properties()
     versions = {"quack-tutorial": __version__, "python": platform.python_version(), "cuda": torch.version.cuda}

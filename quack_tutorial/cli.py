@@ -24,11 +24,6 @@ COMMANDS = (
         "run a kernel on the simulator, compare it with float64, look for races, count its traffic",
         "quack_tutorial.simulate_command",
     ),
-    (
-        "results",
-        "print what the records of a card in quack_tutorial/records say, worst cells first",
-        "quack_tutorial.records.results",
-    ),
 )
 # Options that name a file to write: it is tried before the command starts, which may take minutes.
 WRITTEN = ("out", "html", "pack")

@@ -8,9 +8,10 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from bench import correctness, ours
+from bench import correctness, ours, peers
+from bench.peers import PROVIDERS
 from quack_tutorial import compiler, operations
-from quack_tutorial.operations import OPERATIONS, cross_entropy, our_launches, peers
+from quack_tutorial.operations import OPERATIONS, cross_entropy, our_launches
 from quack_tutorial.records import cells
 
 M, N = 24, 96
@@ -43,7 +44,7 @@ def test_the_formula_and_torch_s_own_are_right(name, dtype):
     outputs = OPERATIONS[name].formula(*inputs)
     assert error(name, inputs, outputs) <= 1
     with torch.no_grad():  # as in the worker
-        call = OPERATIONS[name].providers["eager"](*inputs)
+        call = PROVIDERS[name]["eager"](*inputs)
         if hasattr(call, "prepare"):
             call.prepare(*inputs)
         # On a CPU torch adds up the gradients of LayerNorm's weight and bias in their own type.
@@ -95,10 +96,10 @@ def test_liger_s_fused_kernel_runs_on_copies(monkeypatch):
         x.copy_(dx)
         return loss
 
-    monkeypatch.setattr(cross_entropy, "_launch_liger", over_the_logits)
+    monkeypatch.setattr(peers.cross_entropy, "_launch_liger", over_the_logits)
     inputs = OPERATIONS["cross-entropy fused"].inputs(M, N, "float32")
     kept = inputs[0].clone()
-    call = OPERATIONS["cross-entropy fused"].providers["liger"](*inputs)
+    call = PROVIDERS["cross-entropy fused"]["liger"](*inputs)
     call.prepare(*inputs)
     call(*inputs), call(*inputs)
     assert torch.equal(inputs[0], kept)
@@ -107,16 +108,16 @@ def test_liger_s_fused_kernel_runs_on_copies(monkeypatch):
 
 def test_the_quickest_plan_is_taken_and_those_that_refuse_are_passed_over(monkeypatch):
     times = {"a": 3.0, "b": 1.0, "c": 2.0}
-    monkeypatch.setattr(peers, "_rough_ms", lambda call, inputs: times[call])
+    monkeypatch.setattr(peers.setups, "_rough_ms", lambda call, inputs: times[call])
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
 
     def refuse():
         raise RuntimeError("not supported")
 
     makers = [refuse, *((lambda name=name: name) for name in times)]
-    assert peers.quickest(makers, ()) == "b"
+    assert peers.setups.quickest(makers, ()) == "b"
     with pytest.raises(RuntimeError, match="not supported"):
-        peers.quickest([refuse], ())
+        peers.setups.quickest([refuse], ())
 
 
 # Ours ----------------------------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@
 | `KERNELS`: what each kernel that ships is called with, and how wrong it may be   | `kernel`          |
 | `OPERATIONS`: torch's formula, inputs, bytes, arithmetic; error on sampled rows  | `operation`       |
 | ... our kernels and their ladder, set up to be timed                             | `our_launches`    |
-| ... the peers, and the calls that a torch user makes                             | `peers`           |
 
 On the command line and in file names "-" stands for the blank.
 """

@@ -18,7 +18,6 @@ from quack_tutorial import reference
 from quack_tutorial.operations.kernel import MATRIX, ROWS, SCALE, STRIDED_ROWS, TARGETS, Kernel, of_rows
 from quack_tutorial.operations.operation import Operation, error_of, randn
 from quack_tutorial.operations.our_launches import ladder, shipped
-from quack_tutorial.operations.peers import calls_of, function_of, of_torch
 
 IGNORE_INDEX = -100
 
@@ -114,59 +113,6 @@ def _inputs(M, N, dtype):
     return x, torch.randint(N, (M,), device=x.device)
 
 
-def _quack(x, target):
-    """Set up quack.cross_entropy's forward."""
-    from quack.cross_entropy import cross_entropy_fwd
-
-    return lambda x, target: cross_entropy_fwd(x, target, ignore_index=IGNORE_INDEX)
-
-
-def _liger(x, target):
-    """Set up Liger's cross-entropy kernel without gradients."""
-    return lambda x, target: _launch_liger(x, target, gradients=False)
-
-
-def _launch_liger(x, target, gradients):
-    import torch
-    import triton
-    from liger_kernel.ops import cross_entropy as liger
-
-    rows, columns = x.shape
-    loss = torch.zeros(rows, dtype=x.dtype, device=x.device)
-    liger.liger_cross_entropy_kernel[(rows,)](
-        X_ptr=x,
-        X_stride=x.stride(0),
-        Y_ptr=target,
-        Y_stride=1,
-        weight_ptr=None,
-        loss_ptr=loss,
-        z_loss_ptr=None,
-        loss_stride=1,
-        token_accuracy_ptr=None,
-        token_accuracy_stride=0,
-        predicted_tokens_ptr=None,
-        predicted_tokens_stride=0,
-        n_cols=columns,
-        n_non_ignore=rows,
-        sum_non_ignore_weight=rows,
-        weight_sum=0.0,
-        ignore_index=IGNORE_INDEX,
-        lse_square_scale=0.0,
-        label_smoothing=0.0,
-        reduction="none",
-        softcap=None,
-        RETURN_Z_LOSS=False,
-        RETURN_TOKEN_ACCURACY=False,
-        RETURN_PREDICTED_TOKENS=False,
-        BLOCK_SIZE=min(liger.MAX_FUSED_SIZE, triton.next_power_of_2(columns)),
-        HAS_WEIGHT=False,
-        HAS_SOFTCAPPING=False,
-        HAS_GRADIENTS=gradients,
-        num_warps=32,
-    )
-    return loss
-
-
 # Backward ------------------------------------------------------------------------------------------------------------
 
 
@@ -190,28 +136,6 @@ def _inputs_backward(M, N, dtype):
     return x, target, dloss, lse
 
 
-def _gradients(x, target, dloss, lse):
-    return (x, target), 1, dloss
-
-
-def _quack_backward(x, target, dloss, lse):
-    """Set up what quack.cross_entropy's backward calls."""
-    from quack.cross_entropy import cross_entropy_bwd
-
-    return lambda x, target, dloss, lse: cross_entropy_bwd(x, target, dloss, lse, ignore_index=IGNORE_INDEX)
-
-
-def _mean_of_losses(x, target):
-    """The mean of cross-entropy's losses."""
-    import torch
-
-    return torch.nn.functional.cross_entropy(x, target, ignore_index=IGNORE_INDEX)
-
-
-def _gradient_of_mean(x, target, dloss, lse):
-    return (x, target), 1, dloss[0] * len(dloss)
-
-
 # Fused ---------------------------------------------------------------------------------------------------------------
 
 
@@ -224,31 +148,6 @@ def formula_fused(x, target):
     picked = x32.gather(1, torch.where(ignored, 0, target)[:, None])[:, 0]
     ones = torch.ones_like(lse)
     return torch.where(ignored, 0.0, lse - picked), formula_backward(x, target, ones, lse)
-
-
-def _quack_fused(x, target):
-    """Set up quack's cross-entropy that gives the gradient with the loss."""
-    from quack.cross_entropy import cross_entropy_fwd
-
-    return lambda x, target: cross_entropy_fwd(x, target, ignore_index=IGNORE_INDEX, return_dx=True)
-
-
-class _LigerFused:
-    """Liger's cross-entropy kernel, which writes the gradient over the logits: each set of inputs gets a copy."""
-
-    def __init__(self, x, target):
-        self.copies = {}  # address of x -> its copy, gradient and logits in turn
-
-    def prepare(self, x, target):
-        self.copies[x.data_ptr()] = x.clone()
-
-    def __call__(self, x, target):
-        copy = self.copies[x.data_ptr()]
-        return _launch_liger(copy, target, gradients=True), copy
-
-    def fresh(self, x, target):
-        copy = x.clone()
-        return _launch_liger(copy, target, gradients=True), copy
 
 
 # The table -----------------------------------------------------------------------------------------------------------
@@ -268,13 +167,6 @@ _RUNGS = (
     "past L1",
 )
 _RUNGS_BACKWARD = ("elements", "vectors", "fast exp", "hint", "any address")
-_LOSSES, _MEAN = (
-    {
-        "ours": function_of("quack_tutorial.ops", "cross_entropy", reduction=reduction),
-        "quack": function_of("quack", "cross_entropy", reduction=reduction),
-    }
-    for reduction in ("none", "mean")
-)
 OPERATIONS = (
     Operation(
         "cross-entropy",
@@ -283,10 +175,9 @@ OPERATIONS = (
         formula=formula,
         inputs=_inputs,
         error=error_of(CROSS_ENTROPY, "x target", "loss"),
-        providers={"ours": _OURS, **of_torch(formula), "quack": _quack, "liger": _liger},
+        ours=_OURS,
         ladder=ladder("cross_entropy", "LADDER", _RUNGS, "x target loss", _OURS),
         row_bytes=8,
-        calls=calls_of(formula, _LOSSES),
         arithmetic=("maximum", "subtraction", "exponential", "sum"),
     ),
     Operation(
@@ -295,7 +186,7 @@ OPERATIONS = (
         formula=formula_backward,
         inputs=_inputs_backward,
         error=error_of(CROSS_ENTROPY_BACKWARD, "x target dloss lse", "dx"),
-        providers={"ours": _OURS_BACKWARD, **of_torch(formula, formula_backward, _gradients), "quack": _quack_backward},
+        ours=_OURS_BACKWARD,
         ladder=ladder(
             "cross_entropy",
             "BACKWARD_LADDER",
@@ -305,8 +196,6 @@ OPERATIONS = (
             dloss=of_rows(),
         ),
         row_bytes=16,
-        calls=calls_of(formula, _LOSSES, arrange=_gradients),
-        calls_of_mean=calls_of(_mean_of_losses, _MEAN, arrange=_gradient_of_mean),
         arithmetic=("subtraction", "exponential", "subtraction of the target", "product"),
     ),
     Operation(
@@ -316,12 +205,7 @@ OPERATIONS = (
         formula=formula_fused,
         inputs=_inputs,
         error=error_of(CROSS_ENTROPY_FUSED, "x target", "loss dx"),
-        providers={
-            "ours": shipped(CROSS_ENTROPY_FUSED, "x target", "loss dx", tile_reads=1),
-            **of_torch(formula, formula_fused),
-            "quack": _quack_fused,
-            "liger": _LigerFused,
-        },
+        ours=shipped(CROSS_ENTROPY_FUSED, "x target", "loss dx", tile_reads=1),
         row_bytes=8,
         arithmetic=("maximum", "subtraction", "exponential", "sum", "product", "subtraction of the target"),
     ),

@@ -5,26 +5,15 @@
 | layernorm          | x, w, b               | y          | 2 MN elements                                  |
 | layernorm backward | x, w, dy, mean, rstd  | dx, dw, db | 3 MN elements                                  |
 
-Weight and bias are of x's type, as torch's own wants them; QuACK's is given them in float32, and has no backward.
+Weight and bias are of x's type, as torch's own wants them.
 """
 
 from __future__ import annotations
-
-import functools
 
 from quack_tutorial import reference
 from quack_tutorial.operations.kernel import COLUMNS, MATRIX, PARTS, ROWS, Kernel, element
 from quack_tutorial.operations.operation import EPS, Operation, error_of, randn
 from quack_tutorial.operations.our_launches import ladder, shipped
-from quack_tutorial.operations.peers import (
-    autograd_backward,
-    calls_of,
-    cudnn_norm,
-    eager,
-    function_of,
-    of_liger,
-    of_torch,
-)
 
 # The kernels -----------------------------------------------------------------------------------------------------------
 
@@ -84,37 +73,8 @@ def formula(x, w, b):
     return (centred * rstd * w + b).to(x.dtype)
 
 
-def formula_of_torch(x, w, b):
-    """torch's own LayerNorm."""
-    import torch
-
-    return torch.nn.functional.layer_norm(x, (x.shape[-1],), w, b, EPS)
-
-
 def _inputs(M, N, dtype):
     return randn(M, N, dtype), *randn(2, N, dtype).unbind()
-
-
-class _Quack:
-    """QuACK's LayerNorm takes float32 weights: those of each set of inputs are converted once, before any is timed."""
-
-    def __init__(self, x, w, b):
-        self.converted = {}  # address of x -> weight and bias in float32
-
-    def prepare(self, x, w, b):
-        self.converted[x.data_ptr()] = w.float(), b.float()
-
-    def __call__(self, x, w, b):
-        from quack.rmsnorm import layernorm_fwd
-
-        return layernorm_fwd(x, *self.converted[x.data_ptr()], eps=EPS)
-
-
-def _liger(x, w, b):
-    """Set up Liger's LayerNorm."""
-    from liger_kernel.ops.layer_norm import LigerLayerNormFunction
-
-    return lambda x, w, b: LigerLayerNormFunction.apply(x, w, b, EPS)
 
 
 # Backward ------------------------------------------------------------------------------------------------------------
@@ -137,25 +97,10 @@ def _inputs_backward(M, N, dtype):
     return x, w, randn(M, N, dtype), torch.cat([mean for _, mean in found]), rstd
 
 
-def _gradients(x, w, dy, mean, rstd):
-    return (x, w, w), 3, dy
-
-
-def _liger_backward(x, w, dy, mean, rstd):
-    """Set up what Liger's LayerNorm calls backward; the bias takes no part in it but for its type."""
-    from liger_kernel.ops.layer_norm import layer_norm_backward
-
-    return lambda x, w, dy, mean, rstd: layer_norm_backward(dy, x, w, w, mean, rstd)
-
-
 # The table -----------------------------------------------------------------------------------------------------------
 
 _OURS = shipped(LAYERNORM, "x w b", "out", tile_reads=1)
 _RUNGS = ("block", "vectors", "registers")
-_CALLS = {
-    "ours": function_of("quack_tutorial.ops", "layernorm", eps=EPS),
-    "liger": function_of("liger_kernel.ops", "LigerLayerNormFunction.apply", EPS),
-}
 OPERATIONS = (
     Operation(
         "layernorm",
@@ -163,16 +108,8 @@ OPERATIONS = (
         formula=formula,
         inputs=_inputs,
         error=error_of(LAYERNORM, "x w b", "out"),
-        providers={
-            "ours": _OURS,
-            **of_torch(formula, eagerly=formula_of_torch),
-            "quack": _Quack,
-            "liger": _liger,
-            "liger cute": eager(of_liger("layer_norm", EPS)),
-            "cudnn": functools.partial(cudnn_norm, "layernorm"),
-        },
+        ours=_OURS,
         ladder=ladder("layernorm", "LADDER", _RUNGS, "x w b out eps", _OURS),
-        calls=calls_of(formula, _CALLS, formula_of_torch) | {"quack": _Quack},
         arithmetic=(
             "sum",
             "subtraction of the mean",
@@ -189,14 +126,8 @@ OPERATIONS = (
         formula=formula_backward,
         inputs=_inputs_backward,
         error=error_of(LAYERNORM_BACKWARD, "x w dy mean rstd", "dx dw db"),
-        providers={
-            "ours": shipped(LAYERNORM_BACKWARD, "x w dy mean rstd", "dx dw db"),
-            **of_torch(formula, formula_backward, _gradients, formula_of_torch),
-            "liger": _liger_backward,
-            "liger cute": autograd_backward(of_liger("layer_norm", EPS), _gradients),
-        },
+        ours=shipped(LAYERNORM_BACKWARD, "x w dy mean rstd", "dx dw db"),
         row_bytes=8,
-        calls=calls_of(formula, _CALLS, formula_of_torch, lambda x, w, dy, mean, rstd: ((x, w, w.clone()), 3, dy)),
         arithmetic=(
             "subtraction of the mean",
             "product with 1/deviation",

@@ -7,9 +7,8 @@
 | formula    | the same in torch, in float32 and rounded once                                         |
 | inputs     | fresh random inputs on the GPU; the first is (M, N)                                   |
 | error      | the largest error over what is tolerated, against float64, on sampled rows and columns |
-| providers  | setup functions: `Ours`, and those of `peers`                                         |
+| ours       | our kernels, set up to be timed                                                       |
 | ladder     | the versions of the lesson, in the order they are taught                              |
-| calls      | the setup functions of `bench --public`                                               |
 | arithmetic | what an element goes through, a word a step, for the roofline                         |
 """
 
@@ -44,12 +43,10 @@ class Operation:
     formula: Callable
     inputs: Callable[[int, int, str], tuple]  # M, N, dtype
     error: Callable[[tuple, tuple, object, object], float]  # inputs, outputs, row numbers, column numbers
-    providers: dict[str, Callable]
+    ours: Ours
     ladder: dict[str, Ours] = field(default_factory=dict)
     row_bytes: int = 0  # bytes a row of the inputs that have one number a row
     counted_row_bytes: int = 0
-    calls: dict[str, Callable] = field(default_factory=dict)
-    calls_of_mean: dict[str, Callable] = field(default_factory=dict)  # where the call is the mean of the losses
     arithmetic: tuple[str, ...] = ()
 
     def bytes(self, M: int, N: int, item: int) -> int:

@@ -42,7 +42,7 @@ def count_of_parts(kernel, x) -> int:
 
 @dataclass(frozen=True)
 class Ours:
-    """Our kernels of an operation, or a version of its ladder: a setup function, see `peers`.
+    """Our kernels of an operation, or a version of its ladder: a setup function, see `bench.peers`.
 
     `kernels(rows, config)` lists (host object, specs and scalars); `run(launch, *inputs)` allocates, launches with
     `launch[i](...)` and returns outputs. `tile_reads` of the inputs are matrices that a block's rows are read from

@@ -8,13 +8,10 @@
 
 from __future__ import annotations
 
-import functools
-
 from quack_tutorial import reference
 from quack_tutorial.operations.kernel import MATRIX, Kernel
 from quack_tutorial.operations.operation import Operation, error_of, randn
 from quack_tutorial.operations.our_launches import ladder, shipped
-from quack_tutorial.operations.peers import autograd_backward, calls_of, eager, function_of, of_liger, of_torch
 
 # The kernels -----------------------------------------------------------------------------------------------------------
 
@@ -61,20 +58,6 @@ def _inputs(M, N, dtype):
     return (randn(M, N, dtype),)
 
 
-def _quack(x):
-    """Set up quack.softmax's forward."""
-    from quack.softmax import softmax_fwd
-
-    return softmax_fwd
-
-
-def _liger(x):
-    """Set up Liger's softmax."""
-    from liger_kernel.ops import LigerSoftmaxFunction
-
-    return LigerSoftmaxFunction.apply
-
-
 # Backward ------------------------------------------------------------------------------------------------------------
 
 
@@ -91,43 +74,11 @@ def _inputs_backward(M, N, dtype):
     return y, randn(M, N, dtype)
 
 
-def _from_logits(y, dy):
-    return (y.logits,), 1, dy
-
-
-def _quack_backward(y, dy):
-    """Set up what quack.softmax's backward calls."""
-    from quack.softmax import softmax_bwd
-
-    return lambda y, dy: softmax_bwd(dy, y)
-
-
-def _liger_backward(y, dy):
-    """Set up what Liger's softmax calls backward, with the block size that its forward would have chosen."""
-    from liger_kernel.ops.softmax import _softmax_backward
-    from liger_kernel.ops.utils import calculate_settings
-
-    block, warps = calculate_settings(y.shape[1])
-    return lambda y, dy: _softmax_backward(dy, y, block, warps, y.shape[1] > block)
-
-
-def _from_own_output(setup, *inputs):
-    """A gradient that begins with the output of the forward pass is judged by that output, as it was rounded there."""
-    call = setup(*inputs)
-    call.judged = lambda y, dy: (call.passes[y.data_ptr()][0].detach(), dy)
-    return call
-
-
 # The table -----------------------------------------------------------------------------------------------------------
 
 _OURS = shipped(SOFTMAX, "x", "out", tile_reads=1)
 _RUNGS = ("thread", "warp", "three-pass", "online", "vectors", "registers", "rows", "async", "cluster")
 _RUNGS += ("direct", "hint", "read twice", "short exp", "any address")
-_CALLS = {
-    "ours": function_of("quack_tutorial.ops", "softmax"),
-    "quack": function_of("quack", "softmax"),
-    "liger": function_of("liger_kernel.ops", "LigerSoftmaxFunction.apply"),
-}
 OPERATIONS = (
     Operation(
         "softmax",
@@ -135,15 +86,8 @@ OPERATIONS = (
         formula=formula,
         inputs=_inputs,
         error=error_of(SOFTMAX, "x", "out"),
-        providers={
-            "ours": _OURS,
-            **of_torch(formula),
-            "quack": _quack,
-            "liger": _liger,
-            "liger cute": eager(of_liger("softmax")),
-        },
+        ours=_OURS,
         ladder=ladder("softmax", "LADDER", _RUNGS, "x out", _OURS),
-        calls=calls_of(formula, _CALLS),
         arithmetic=("maximum", "subtraction", "exponential", "sum", "product"),
     ),
     Operation(
@@ -152,17 +96,7 @@ OPERATIONS = (
         formula=formula_backward,
         inputs=_inputs_backward,
         error=error_of(SOFTMAX_BACKWARD, "y dy", "dx"),
-        providers={
-            "ours": shipped(SOFTMAX_BACKWARD, "y dy", "dx", tile_reads=2),
-            **of_torch(formula, formula_backward, _from_logits),
-            "quack": _quack_backward,
-            "liger": _liger_backward,
-            "liger cute": functools.partial(_from_own_output, autograd_backward(of_liger("softmax"), _from_logits)),
-        },
-        calls={
-            name: functools.partial(_from_own_output, setup)
-            for name, setup in calls_of(formula, _CALLS, arrange=_from_logits).items()
-        },
+        ours=shipped(SOFTMAX_BACKWARD, "y dy", "dx", tile_reads=2),
         arithmetic=("product", "sum", "subtraction", "product"),
     ),
 )

@@ -3,15 +3,12 @@
 The stand-ins replace the graph, the clock and the ceiling's kernels; set-up, checking and bookkeeping are the real ones.
 """
 
-import dataclasses
-
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from bench import measure
 from quack_tutorial import timing
-from quack_tutorial.operations import OPERATIONS
 from quack_tutorial.operations.softmax import formula as softmax_torch
 from quack_tutorial.records import bench as records
 from quack_tutorial.records.cells import BEFORE, CellKey
@@ -43,8 +40,7 @@ def cell_of(monkeypatch):
     monkeypatch.setattr(measure.ceilings, "own_tile", lambda *args: {"torch copy": None})
 
     def measured(crashed=None, alone=False, announce=lambda what: None, **setups):
-        made = dataclasses.replace(OPERATIONS["softmax"], providers=setups)
-        monkeypatch.setitem(OPERATIONS, "softmax", made)
+        monkeypatch.setitem(measure.PROVIDERS, "softmax", setups)
         return measure.measure_cell(KEY, list(setups), crashed=crashed, alone=alone, announce=announce)
 
     return measured

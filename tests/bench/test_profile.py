@@ -5,6 +5,7 @@ import json
 import pytest
 
 from bench import profile
+from bench.peers import PROVIDERS
 from quack_tutorial.operations import OPERATIONS
 
 
@@ -32,7 +33,7 @@ def test_no_table_says_why():
 def test_each_case_is_one_that_the_benchmark_knows():
     for case in profile.CASES:
         operation = OPERATIONS[case.operation]
-        assert case.provider in {**operation.providers, **operation.ladder}, case
+        assert case.provider in {**PROVIDERS[case.operation], **operation.ladder}, case
 
 
 def test_the_record_tells_the_story_of_softmax_at_131072():

@@ -9,7 +9,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from bench import correctness, public
-from quack_tutorial.operations import OPERATIONS, cross_entropy, peers
+from bench.peers import setups
+from quack_tutorial.operations import OPERATIONS, cross_entropy
 from quack_tutorial.operations.operation import EPS
 from quack_tutorial.records import bench as records
 from quack_tutorial.records import cells
@@ -28,41 +29,39 @@ def on_the_cpu(monkeypatch):
 
 def error_of(name, series, provider, inputs):
     """The error of a provider's second call, as a worker makes it."""
-    operation = public.operation(name, series)
     with torch.no_grad():
-        call = operation.providers[provider](*inputs)
+        call = public.calls_of(name, series)[provider](*inputs)
         if hasattr(call, "prepare"):
             call.prepare(*inputs)
         call(*inputs)
         outputs = call(*inputs)
     judged = call.judged(*inputs) if hasattr(call, "judged") else inputs
-    return correctness.error_of(operation, judged, outputs, seed=1)
+    return correctness.error_of(OPERATIONS[name], judged, outputs, seed=1)
 
 
 @pytest.mark.parametrize("dtype", cells.DTYPES)
 @pytest.mark.parametrize("name, series", CALLS)
 def test_our_calls_are_right_and_torch_s_are_as_right_as_peers_must_be(name, series, dtype):
-    inputs = public.operation(name, series).inputs(M, N, dtype)
+    inputs = public.inputs_of(name, series)(M, N, dtype)
     assert error_of(name, series, "ours", inputs) <= 1
     slack = 2000 if name == "softmax backward" else 100 if name == "layernorm backward" else correctness.PEER_SLACK
     assert error_of(name, series, "eager", inputs) <= slack
 
 
 def test_a_gradient_of_the_mean_that_is_of_the_sum_would_be_found():
-    inputs = public.operation("cross-entropy backward", PUBLIC_MEAN).inputs(M, N, "float32")
+    inputs = public.inputs_of("cross-entropy backward", PUBLIC_MEAN)(M, N, "float32")
     assert error_of("cross-entropy backward", PUBLIC, "ours", inputs) <= 1  # each row's, with 1 / M
     x, target, dloss, lse = inputs
-    operation = public.operation("cross-entropy backward", PUBLIC_MEAN)
+    operation = OPERATIONS["cross-entropy backward"]
     assert correctness.error_of(operation, inputs, cross_entropy.formula_backward(x, target, M * dloss, lse), 1) > 100
 
 
-def test_what_is_timed_has_a_row_in_the_table_and_the_same_sizes():
+def test_what_is_timed_has_a_row_in_the_table_and_torch_s_calls_beside_ours():
     for name, series in CALLS:
-        made, own = public.operation(name, series), OPERATIONS[name]
-        assert made.bytes(3, 5, 2) == own.bytes(3, 5, 2) and made.error is own.error and not made.ladder
-        assert {"ours", "eager", "compile", "compile tuned"} < set(made.providers)
+        assert name in OPERATIONS
+        assert {"ours", "eager", "compile", "compile tuned"} < set(public.calls_of(name, series))
     with pytest.raises(ValueError, match="copy has no series 'public'; there is softmax, softmax backward"):
-        public.operation("copy", PUBLIC)
+        public.calls_of("copy", PUBLIC)
 
 
 def test_each_library_gets_the_tensors_and_what_makes_the_same_of_them(monkeypatch):
@@ -88,7 +87,7 @@ def test_each_library_gets_the_tensors_and_what_makes_the_same_of_them(monkeypat
 
     def given(name, series, provider, *inputs):
         asked.clear()
-        public.operation(name, series).providers[provider](*inputs)(*inputs)
+        public.calls_of(name, series)[provider](*inputs)(*inputs)
         return asked[0]
 
     assert given("softmax", PUBLIC, "quack", x) == ("quack", (), {})
@@ -97,7 +96,7 @@ def test_each_library_gets_the_tensors_and_what_makes_the_same_of_them(monkeypat
     assert given("cross-entropy", PUBLIC, "quack", x, w) == ("quack", (w,), {"reduction": "none"})
     dloss = torch.full((2,), 0.5)
     for series, reduction in ((PUBLIC, "none"), (PUBLIC_MEAN, "mean")):
-        call = public.operation("cross-entropy backward", series).providers["quack"](x, w, dloss, None)
+        call = public.calls_of("cross-entropy backward", series)["quack"](x, w, dloss, None)
         asked.clear()
         call.prepare(x, w, dloss, None)
         assert asked == [("quack", (w,), {"reduction": reduction})]
@@ -105,10 +104,10 @@ def test_each_library_gets_the_tensors_and_what_makes_the_same_of_them(monkeypat
 
 def test_torch_compile_gets_torch_s_own_spelling(monkeypatch):
     compiled = []
-    monkeypatch.setattr(peers, "compile_default", lambda function: compiled.append(function) or function)
-    x, target, dloss, lse = public.operation("cross-entropy backward", PUBLIC_MEAN).inputs(M, N, "float32")
+    monkeypatch.setattr(setups, "compile_default", lambda function: compiled.append(function) or function)
+    x, target, dloss, lse = public.inputs_of("cross-entropy backward", PUBLIC_MEAN)(M, N, "float32")
     for series in PUBLIC_SERIES:
-        call = public.operation("cross-entropy backward", series).providers["compile"](x, target, dloss, lse)
+        call = public.calls_of("cross-entropy backward", series)["compile"](x, target, dloss, lse)
         call.prepare(x, target, dloss, lse)
         assert correctness.error_of(OPERATIONS["cross-entropy backward"], (x, target, dloss, lse), call(x), 1) < 16
     assert [function(x, target).shape for function in compiled] == [(M,), ()]
@@ -155,9 +154,7 @@ def test_a_cell_of_public_calls_from_start_to_end(monkeypatch):
     monkeypatch.setitem(sys.modules, "quack", None)  # as where it is not installed
     for name, series in CALLS:
         key = cells.CellKey(name, "float32", M, N)
-        asked = [
-            provider for provider in ("ours", "eager", "quack") if provider in public.operation(name, series).providers
-        ]
+        asked = [provider for provider in ("ours", "eager", "quack") if provider in public.calls_of(name, series)]
         with torch.no_grad():
             cell = measure.measure_cell(key, asked, series=series)
         ours = cell.result("ours")

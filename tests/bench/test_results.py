@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from bench import results as command
 from quack_tutorial.records import bench as records
 from quack_tutorial.records import results
 from quack_tutorial.records.bench import Result
@@ -14,8 +15,8 @@ from tests.bench import synthetic
 
 def run(folder, *words):
     parser = argparse.ArgumentParser()
-    results.add_arguments(parser)
-    return results.run(parser.parse_args([*words, "--records", str(folder)]))
+    command.add_arguments(parser)
+    return command.run(parser.parse_args([*words, "--records", str(folder)]))
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from bench.results import as_text
 from quack_tutorial.records import bench as records
 from quack_tutorial.records import results
 from tests.bench import synthetic
@@ -85,9 +86,8 @@ def test_cells_whose_inputs_may_have_been_in_a_cache_are_taken_out_for_one_opera
     records.save(softmax, tmp_path / "softmax.json")
     records.save(other, tmp_path / "rmsnorm.json")
     assert [results.row(other, cell)["cached"] for cell in (many, fewer, dirty)] == [False, True, True]
-    assert (
-        "1 of them were measured without clearing L2 before each sample, or went round less than 16 x L2"
-        in results.as_text([softmax], results.rows([softmax]), ["softmax"])
+    assert "1 of them were measured without clearing L2 before each sample, or went round less than 16 x L2" in as_text(
+        [softmax], results.rows([softmax]), ["softmax"]
     )
     assert run(script, monkeypatch, "--why", "changed,unsure", tmp_path) == 0
     assert capsys.readouterr().out == "0 cells to be measured again.\n"

@@ -14,8 +14,9 @@ from bench import (
     sweep,
     this_gpu,
 )
+from bench.peers import PROVIDERS, setups
 from quack_tutorial import timing
-from quack_tutorial.operations import OPERATIONS, peers
+from quack_tutorial.operations import OPERATIONS
 from quack_tutorial.operations.softmax import formula as softmax_torch
 from tests.bench import synthetic
 
@@ -47,7 +48,7 @@ def test_what_no_graph_can_hold_is_called_over_the_slots():
 
 
 def test_two_settings_of_torch_compile_do_not_share_code():
-    first, second = (peers.with_own_code(softmax_torch, name) for name in ("a", "b"))
+    first, second = (setups.with_own_code(softmax_torch, name) for name in ("a", "b"))
     assert len({softmax_torch.__code__, first.__code__, second.__code__}) == 3
     x = torch.randn(4, 9)
     assert torch.equal(first(x), softmax_torch(x))
@@ -59,13 +60,13 @@ def test_compile_tuned_refuses_a_process_without_multi_kernel(monkeypatch):
 
     monkeypatch.setattr(config.triton, "multi_kernel", 0)
     with pytest.raises(RuntimeError, match="TORCHINDUCTOR_MULTI_KERNEL=1"):
-        peers.compiled_tuned(softmax_torch)(torch.zeros(1, 1))
+        setups.compiled_tuned(softmax_torch)(torch.zeros(1, 1))
 
 
 def test_a_peer_that_is_not_installed_is_missing_and_not_an_accident(monkeypatch):
     monkeypatch.setitem(sys.modules, "quack", None)
     with pytest.raises(ImportError):
-        OPERATIONS["softmax"].providers["quack"](None)
+        PROVIDERS["softmax"]["quack"](None)
 
 
 def test_messages_keep_their_first_line_and_lose_folders():

@@ -1,4 +1,4 @@
-"""How the other implementations are set up, each as its authors would have it: what an operation's module calls.
+"""How the other implementations are set up, each as its authors would have it: what an operation's peers are made with.
 
 | provider                | what it is                                                                                 |
 |-------------------------|--------------------------------------------------------------------------------------------|

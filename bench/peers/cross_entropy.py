@@ -1,0 +1,135 @@
+"""Cross-entropy's peers."""
+
+from __future__ import annotations
+
+from bench.peers.setups import calls_of, function_of, of_torch
+from quack_tutorial.operations.cross_entropy import IGNORE_INDEX, formula, formula_backward, formula_fused
+
+# Forward -------------------------------------------------------------------------------------------------------------
+
+
+def _quack(x, target):
+    """Set up quack.cross_entropy's forward."""
+    from quack.cross_entropy import cross_entropy_fwd
+
+    return lambda x, target: cross_entropy_fwd(x, target, ignore_index=IGNORE_INDEX)
+
+
+def _liger(x, target):
+    """Set up Liger's cross-entropy kernel without gradients."""
+    return lambda x, target: _launch_liger(x, target, gradients=False)
+
+
+def _launch_liger(x, target, gradients):
+    import torch
+    import triton
+    from liger_kernel.ops import cross_entropy as liger
+
+    rows, columns = x.shape
+    loss = torch.zeros(rows, dtype=x.dtype, device=x.device)
+    liger.liger_cross_entropy_kernel[(rows,)](
+        X_ptr=x,
+        X_stride=x.stride(0),
+        Y_ptr=target,
+        Y_stride=1,
+        weight_ptr=None,
+        loss_ptr=loss,
+        z_loss_ptr=None,
+        loss_stride=1,
+        token_accuracy_ptr=None,
+        token_accuracy_stride=0,
+        predicted_tokens_ptr=None,
+        predicted_tokens_stride=0,
+        n_cols=columns,
+        n_non_ignore=rows,
+        sum_non_ignore_weight=rows,
+        weight_sum=0.0,
+        ignore_index=IGNORE_INDEX,
+        lse_square_scale=0.0,
+        label_smoothing=0.0,
+        reduction="none",
+        softcap=None,
+        RETURN_Z_LOSS=False,
+        RETURN_TOKEN_ACCURACY=False,
+        RETURN_PREDICTED_TOKENS=False,
+        BLOCK_SIZE=min(liger.MAX_FUSED_SIZE, triton.next_power_of_2(columns)),
+        HAS_WEIGHT=False,
+        HAS_SOFTCAPPING=False,
+        HAS_GRADIENTS=gradients,
+        num_warps=32,
+    )
+    return loss
+
+
+# Backward ------------------------------------------------------------------------------------------------------------
+
+
+def _gradients(x, target, dloss, lse):
+    return (x, target), 1, dloss
+
+
+def _quack_backward(x, target, dloss, lse):
+    """Set up what quack.cross_entropy's backward calls."""
+    from quack.cross_entropy import cross_entropy_bwd
+
+    return lambda x, target, dloss, lse: cross_entropy_bwd(x, target, dloss, lse, ignore_index=IGNORE_INDEX)
+
+
+def _mean_of_losses(x, target):
+    """The mean of cross-entropy's losses."""
+    import torch
+
+    return torch.nn.functional.cross_entropy(x, target, ignore_index=IGNORE_INDEX)
+
+
+def _gradient_of_mean(x, target, dloss, lse):
+    return (x, target), 1, dloss[0] * len(dloss)
+
+
+# Fused ---------------------------------------------------------------------------------------------------------------
+
+
+def _quack_fused(x, target):
+    """Set up quack's cross-entropy that gives the gradient with the loss."""
+    from quack.cross_entropy import cross_entropy_fwd
+
+    return lambda x, target: cross_entropy_fwd(x, target, ignore_index=IGNORE_INDEX, return_dx=True)
+
+
+class _LigerFused:
+    """Liger's cross-entropy kernel, which writes the gradient over the logits: each set of inputs gets a copy."""
+
+    def __init__(self, x, target):
+        self.copies = {}  # address of x -> its copy, gradient and logits in turn
+
+    def prepare(self, x, target):
+        self.copies[x.data_ptr()] = x.clone()
+
+    def __call__(self, x, target):
+        copy = self.copies[x.data_ptr()]
+        return _launch_liger(copy, target, gradients=True), copy
+
+    def fresh(self, x, target):
+        copy = x.clone()
+        return _launch_liger(copy, target, gradients=True), copy
+
+
+# The tables ----------------------------------------------------------------------------------------------------------
+
+PROVIDERS = {
+    "cross-entropy": {**of_torch(formula), "quack": _quack, "liger": _liger},
+    "cross-entropy backward": {**of_torch(formula, formula_backward, _gradients), "quack": _quack_backward},
+    "cross-entropy fused": {**of_torch(formula, formula_fused), "quack": _quack_fused, "liger": _LigerFused},
+}
+_LOSSES, _MEAN = (
+    {
+        "ours": function_of("quack_tutorial.ops", "cross_entropy", reduction=reduction),
+        "quack": function_of("quack", "cross_entropy", reduction=reduction),
+    }
+    for reduction in ("none", "mean")
+)
+CALLS = {
+    "cross-entropy": calls_of(formula, _LOSSES),
+    "cross-entropy backward": calls_of(formula, _LOSSES, arrange=_gradients),
+}
+CALLS_OF_MEAN = {"cross-entropy backward": calls_of(_mean_of_losses, _MEAN, arrange=_gradient_of_mean)}
