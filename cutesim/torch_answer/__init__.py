@@ -3,6 +3,9 @@
 A tensor shares its bytes with a numpy array. Numbers are torch's: the same dtypes come out of the same operations,
 `randn` and `rand` give torch's sequence for a seed (its last bit can differ), and a tensor prints as torch prints it.
 
+`types` has torch's types, shapes and devices, `tensors` the tensor and how types meet, `printing` and `random_numbers` the rest;
+this file has the functions.
+
 Not covered: devices, gradients, modules, views with a step below zero. A name that is missing says so when it is used.
 """
 

@@ -30,8 +30,6 @@
 
 `throughput`, `ladder` and `climb` need matplotlib, the others nothing but numpy. Each returns an object that notebooks show by
 `_repr_html_`: one self-contained piece of HTML that works in a published page, without a kernel and without a network.
-
-Not covered: the traffic meter.
 """
 
 from .block import block_reduce

@@ -4,23 +4,23 @@ What depends on the card is in a folder a card, named as in `hardware`, such as 
 
 | in a card's folder | holds                                                                     |
 |--------------------|---------------------------------------------------------------------------|
-| `bench/`           | times of kernels and their peers                                          |
+| `bench/`           | times of kernels and their peers; see `bench`, `cells`, `results`         |
 | `tune/`            | sweeps of configurations                                                  |
 | `host/`            | what a call costs on the host                                             |
 | `outputs/`         | what the chapters' cells gave there; see `outputs`                        |
-| `parallel/`        | cross-entropy over a vocabulary that several such GPUs of one host share  |
+| `parallel/`        | cross-entropy over a vocabulary that several such GPUs share; see `parallel` |
 | `head.json`        | a model's head and its loss, the logits whole and in pieces; see `head`   |
 | `levels.json`      | chapter 14's kernels beside what ships; see `levels`                      |
-| `memory.json`      | latencies and bandwidths of the memory hierarchy                          |
-| `model.json`       | losses, step times and memory of a small transformer's training           |
-| `pitfalls.json`    | one kernel timed in ways that mislead, and in ways that do not            |
-| `profile.json`     | what Nsight Compute counted                                               |
+| `memory.json`      | latencies and bandwidths of the memory hierarchy; see `memory`            |
+| `model.json`       | losses, step times and memory of a transformer's training; see `training` |
+| `pitfalls.json`    | a kernel timed in ways that mislead and ways that do not; see `pitfalls`  |
+| `profile.json`     | what Nsight Compute counted; see `profile`                                |
 
 What does not:
 
 | folder        | holds                                                                         |
 |---------------|-------------------------------------------------------------------------------|
-| `compiled/`   | registers and spills of the ladders' versions; see `compiled`                 |
+| `compiled/`   | registers and spills of the ladders, what compiles where; see `compiled`      |
 | `listings/`   | PTX and SASS of a kernel; see `listings`                                      |
 | `validation/` | how the simulator compares with specification, compiler and GPU; see `suite`  |
 

@@ -1,6 +1,7 @@
 """Every operation of the simulator on edge values, against the specification, and against what an H200 gave.
 
-`case_list` has the kernels, inputs and specified answers. `scripts/record_operations.py` runs the same kernels on a
+`case_list` has all cases, `numbers`, `conversions` and `warps` those of a kind, `operation` what a case is, `kernels` and `vectors`
+what is run on what. `scripts/record_operations.py` runs the same kernels on a
 GPU and keeps the bits that it gives in quack_tutorial/records/validation/operations-h200.json; here they are compared, too: bit for
 bit where an operation is exact, by the documented bound where it is approximate. Any NaN is as good as another.
 """
