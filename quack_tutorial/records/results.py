@@ -18,6 +18,7 @@ from quack_tutorial.operations import OPERATIONS
 from quack_tutorial.records import FOLDER, made_by, read
 from quack_tutorial.records import bench as records
 from quack_tutorial.records.cells import CellKey
+from quack_tutorial.records.statistics import PASS_RATIO as PASS_RATIO  # which pages print
 from quack_tutorial.records.statistics import median, paired_ratio, verdict
 
 OURS = "ours"
