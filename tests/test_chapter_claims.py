@@ -4,12 +4,8 @@ A test is a place of the text: the numbers are the records', the bounds what the
 they differ with what holds `by` card.
 """
 
-import importlib
 import json
 import re
-import shutil
-import struct
-import subprocess
 from itertools import product
 from statistics import median
 
@@ -148,29 +144,6 @@ def test_a_loop_keeps_in_flight_what_its_source_says(on_an_h100):
     assert 1000 < shared / own < 1300
 
 
-def test_conditions_do_nothing_where_there_are_as_many_numbers_as_threads(root, tmp_path, monkeypatch, on_an_h100):
-    pytest.importorskip("jupytext")
-    from cutesim import mutants
-    from quack_tutorial import myst
-
-    source = (root / "notebooks/01-memory-hierarchy.md").read_text(encoding="utf-8")
-    (cell,) = [c.source for c in myst.cells(source, "x").cells if "def turn_kernel(" in c.source]
-    head = "import cutlass.cute as cute\nimport numpy as np\n"
-    (tmp_path / "turning.py").write_text(head + cell.partition("figures.break_it")[0], encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    turning = importlib.import_module("turning")
-
-    def all_64():
-        return np.arange(64, dtype=np.float32), np.zeros(64, np.float32), np.zeros(64, np.float32)
-
-    sixty, of_64 = (
-        {o.edit: o.found for o in mutants.outcomes(turning.turn, numbers, turning.turn_kernel).outcomes}
-        for numbers in (turning.sixty, all_64)
-    )
-    assert all(sixty.values()) and of_64["cute.arch.barrier() removed"]
-    assert not of_64["`if tidx < mX.shape[0]` always"]
-
-
 SINGLE = [  # loops over single elements: the loads before the first use in each that is unrolled, and the writes
     ("softmax", "warp", (16, 8, 1), 1),
     ("softmax", "three-pass", (16, 8, 1), 1),
@@ -239,48 +212,6 @@ def test_passes_add_up():
             assert own_instructions or mib == 33 or (dtype, N) == ("bfloat16", 8192) and ratio < 1.3
     assert tried > 70 and len(missed) < tried / 9
     assert passes_us(chip, *SINGLE[-2], "float32", 1024)[0] < 0.7 * us("cross-entropy", "online", "float32", 1024)
-
-
-def opcodes(ptx, folder):
-    """A letter for each load from global memory (L), store to it (S) and branch (b) of the machine code of PTX."""
-    (folder / "kernel.ptx").write_text(ptx, encoding="utf-8")
-    binary = folder / "kernel.cubin"
-    subprocess.run(["ptxas", "-arch=sm_90a", folder / "kernel.ptx", "-o", binary], check=True)
-    elf = binary.read_bytes()
-    size, count, names = struct.unpack_from("<HHH", elf, 58)
-    at = [struct.unpack_from("<Q", elf, 40)[0] + k * size for k in range(count)]
-    sections = [struct.unpack_from("<IIQQQQ", elf, start) for start in at]
-    texts = (s for s in sections if elf[sections[names][4] + s[0] :].startswith(b".text"))
-    ((*_, offset, length),) = texts
-    found = (struct.unpack_from("<H", elf, k)[0] & 0xFFF for k in range(offset, offset + length, 16))
-    return "".join({0x981: "L", 0x986: "S", 0x947: "b", 0xB1D: "|"}.get(opcode, "") for opcode in found)
-
-
-@pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not here")
-@pytest.mark.parametrize(
-    "operation, version, loops",
-    [
-        ("softmax", "three-pass", ("L" * 16 + "b", "L" * 8 + "b", "LSLSLSLSb")),
-        ("softmax", "online", ("L" * 4 + "b", "LSLSLSLSb")),
-        ("rmsnorm", "block", ("L" * 16 + "b", "LLSLLSLLSLLSb")),
-        ("cross-entropy", "two-pass", ("L" * 16 + "b", "L" * 16 + "b")),
-        ("cross-entropy backward", "elements", ("LSLSLSLSb",)),
-    ],
-)
-def test_the_loads_before_the_first_use_are_those_of_the_table(tmp_path, on_an_h100, operation, version, loops):
-    pytest.importorskip("cutlass"), pytest.importorskip("torch")
-    from bench import ours as kernels
-    from quack_tutorial import compiler
-
-    def code(N):
-        (kernel, specs), *_ = kernels.kernels(operation, version, kernels.contiguous_rows("float32", N))
-        return opcodes(compiler.ptx(kernel, *specs), tmp_path)
-
-    unrolled, written = code(8192), code(4096)
-    for loop in loops:
-        assert loop in unrolled
-        unrolled = unrolled[unrolled.index(loop) + len(loop) :]
-        assert loop not in written
 
 
 def test_l2_answers_a_second_read():

@@ -154,13 +154,6 @@ def test_no_two_files_import_each_other(root):
     assert circles(root) == []
 
 
-def test_a_circle_is_found(tmp_path):
-    (tmp_path / "bench").mkdir()
-    (tmp_path / "bench/a.py").write_text("def f():\n    from bench import b")
-    (tmp_path / "bench/b.py").write_text("from .a import f")
-    assert circles(tmp_path) == ["bench.a", "bench.b"]
-
-
 KERNEL, TENSOR, RACES = "quack_tutorial.kernels.copy", "cutesim.memory.tensor", "cutesim.analysis.races"
 
 

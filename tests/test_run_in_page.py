@@ -170,21 +170,6 @@ def test_python_is_ready_in_5_s_and_a_simulation_takes_less_than_300_ms(reader):
     assert median(map(min, *took)) < 0.3
 
 
-def test_a_reader_breaks_a_kernel_and_mends_it(reader):
-    """Chapter 5: without its barrier the block reduce races, and the report names both lines; put back, the race is gone."""
-    built = built_cells(reader.site / "notebooks/05-block-reduce.html")
-    number, watched = (
-        next(n for n in built if text in built[n][0]) for text in ("def block_reduce", "watch(block_reduce")
-    )
-    whole, barrier = built[number][0], "    cute.arch.barrier()\n"
-    assert whole.count(barrier) == 1
-    broken = [{"type": [number, whole.replace(barrier, "")]}, {"enter": watched}]
-    mended = [{"type": [number, whole]}, {"enter": watched}]
-    said, again = reader("05-block-reduce", *broken, {"axe": True}, *mended)["said"]
-    assert re.search(rf"Race \(read after write\).*cell {number}:\d+.*cell {number}:\d+", " ".join(said.split()))
-    assert comparable(again) == comparable(built[watched][1])
-
-
 def test_a_reader_mends_the_race_and_finds_the_change_again(reader):
     """Chapter 5: the kernel without its barrier races; with the barrier put back it does not; the change survives a reload."""
     built = built_cells(reader.site / "notebooks/05-block-reduce.html")

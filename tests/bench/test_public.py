@@ -14,7 +14,7 @@ from quack_tutorial.operations.operation import EPS
 from quack_tutorial.records import bench as records
 from quack_tutorial.records import cells
 from quack_tutorial.records.cells import PUBLIC, PUBLIC_MEAN, PUBLIC_SERIES
-from tests.bench import host_gpu, synthetic
+from tests.bench import synthetic
 
 M, N = 16, 96
 CALLS = [(name, series) for series in PUBLIC_SERIES for name in public.operations(series)]
@@ -141,27 +141,3 @@ def test_results_say_how_ours_compare_in_a_row_and_alone(tmp_path, capsys):
     assert cli.main(["results", "--records", str(tmp_path)]) == 1
     assert "no cell is measured yet" in capsys.readouterr().err
     assert records.load_records(tmp_path) == []
-
-
-def test_a_cell_of_public_calls_from_start_to_end(monkeypatch):
-    """The real set-up, checks and bookkeeping, with a clock and a graph that are made up."""
-    from bench import measure
-
-    swept = []
-    host_gpu.play(monkeypatch, lambda name: 38.0 if isinstance(name, tuple) else 40.0 + len(name))
-    monkeypatch.setattr(measure.ours, "shipped", lambda *which: ("a" * 64, "of " + which[0]))
-    monkeypatch.setattr(measure.ceilings, "ceiling_candidates", lambda *args: swept.append(args[-1]) or {"copy": None})
-    monkeypatch.setattr(measure.ceilings, "own_tile", lambda *args: {})
-    monkeypatch.setitem(sys.modules, "quack", None)  # as where it is not installed
-    for name, series in CALLS:
-        key = cells.CellKey(name, "float32", M, N)
-        asked = [
-            provider for provider in ("ours", "eager", "quack") if provider in public.operation(name, series).providers
-        ]
-        with torch.no_grad():
-            cell = measure.measure_cell(key, asked, series=series)
-        ours = cell.result("ours")
-        assert (ours.status, ours.config) == ("ok", f"of {name}") and ours.error <= 1 and ours.do_bench_us == 50, key
-        assert cell.result("eager").status == "ok" and cell.result("eager").ptx_sha256 is None
-        assert (cell.result("quack").status if "quack" in asked else name) in ("missing", "layernorm backward")
-    assert swept == [False] * len(CALLS)

@@ -221,20 +221,6 @@ def test_the_worker_is_started_for_multi_kernel():
     assert started.machine == "1"
 
 
-def test_every_gpu_has_its_own_worker_and_all_cells_come_back(worker):
-    keys = [CellKey("softmax", "bfloat16", 8192, 64 * n) for n in range(1, 9)]
-    seen = []
-
-    def start(gpu):
-        seen.append(gpu)
-        return worker("good")(gpu=gpu)
-
-    found = list(sweep.measure_cells(keys, PROVIDERS, start=start, gpus=3))
-    assert sorted(seen) == [0, 1, 2]
-    assert sorted(measured.key for measured in found) == keys
-    assert all(measured.cell.gpu in (0, 1, 2) for measured in found)
-
-
 def test_each_worker_sees_one_gpu_of_those_that_there_are(monkeypatch):
     assert sweep.visible_gpu(1, None) == "1"
     assert sweep.visible_gpu(1, "GPU-a, GPU-b") == "GPU-b"

@@ -408,11 +408,6 @@ def test_a_report_that_nobody_reads_to_its_end_or_in_another_encoding(tmp_path):
     assert done.stderr == ""
 
 
-def test_labs_are_listed(capsys):
-    assert cli.main(["labs", "list"]) == 0
-    assert "block-reduce: Block reduce" in capsys.readouterr().out
-
-
 def test_functions_count_apart_from_the_kernel_and_from_each_other():
     for old, new, kind in (
         ("return 4 * M * N + 8 * M", "return 1 / 0", "error"),

@@ -142,48 +142,6 @@ def test_a_command_that_hangs_is_ended():
         counters._output([sys.executable, "-c", "import time; time.sleep(60)"], 1)
 
 
-def numbers(kernel, pattern, shared):
-    """{quantity: number} of one pattern."""
-    trace = simulate(kernel(pattern.width), *access_patterns.arguments(pattern, shared)).trace
-    return counters.counted(trace)
-
-
-@pytest.mark.parametrize(
-    "pattern, sectors",
-    [
-        (dict(width=4), 4),  # 128 bytes in a row
-        (dict(width=4, start=1), 5),
-        (dict(width=4, stride=2), 8),
-        (dict(width=4, stride=8), 32),
-        (dict(width=16), 16),
-        (dict(width=16, start=1), 17),
-        (dict(width=4, below=17), 3),
-        (dict(width=16, every=4), 8),
-        (dict(width=2, stride=16), 32),
-    ],
-)
-def test_patterns_touch_the_sectors_counted_by_hand(pattern, sectors):
-    found = numbers(access_patterns.GlobalPattern, access_patterns.Pattern(**pattern), shared=False)
-    assert (found["global loads and cp.async: requests"], found["global stores: requests"]) == (1, 1)
-    assert (found["global loads and cp.async: sectors"], found["global stores: sectors"]) == (sectors, sectors)
-
-
-@pytest.mark.parametrize(
-    "pattern, stored, loaded",
-    [
-        (dict(width=4), 1, 1),
-        (dict(width=4, stride=2), 2, 2),
-        (dict(width=4, stride=33), 1, 1),
-        (dict(width=4, stride=32), 32, 32),
-        (dict(width=4, stride=32, read=access_patterns.PAIRS), 32, 16),
-        (dict(width=4, stride=32, read=access_patterns.ALL_THE_SAME), 32, 1),
-    ],
-)
-def test_patterns_need_the_wavefronts_counted_by_hand(pattern, stored, loaded):
-    found = numbers(access_patterns.SharedPattern, access_patterns.Pattern(**pattern), shared=True)
-    assert (found["shared stores: wavefronts"], found["shared loads: wavefronts"]) == (stored, loaded)
-
-
 @pytest.mark.parametrize("width", [4, 8, 16])
 def test_cp_async_patterns_write_zeros_for_idle_lanes(width):
     pattern = access_patterns.Pattern(width, read=access_patterns.IN_ORDER, below=17)
