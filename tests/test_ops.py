@@ -9,6 +9,8 @@ from quack_tutorial import compiler, ops
 
 F = torch.nn.functional
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+
 def randn(*shape, dtype=torch.float32, seed=0, grad=False):
     x = torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
     return x.requires_grad_(grad)

@@ -43,8 +43,6 @@ def test_every_cell_comes_back_in_order_and_its_steps_are_told(worker):
     assert [measured.cell.N for measured in found] == [256, 4096]
     assert [result.provider for result in found[0].cell.results] == PROVIDERS
     assert told == 2 * ["ceiling", *PROVIDERS, "timing"] and asked == 2 * [("public", 7, False)]
-    assert list(found[0].steps) == ["starting", *told[:5]]
-    assert 0 <= sum(found[0].steps.values()) <= found[0].seconds + 0.1
 
 
 def test_a_provider_that_kills_the_process_is_recorded_and_the_others_are_measured(worker):

@@ -108,8 +108,6 @@ def test_softmax_and_its_gradient(N, dtype):
         assert torch.equal(ops.softmax(x.detach()), y)
 
 
-
-
 def softmax_into(x, out):
     """Softmax of the rows of x where `out` lies."""
     promise = import_module("quack_tutorial.ops.launches").promise(x, out)

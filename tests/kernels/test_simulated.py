@@ -13,6 +13,8 @@ from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy, CrossEntrop
 from quack_tutorial.kernels.tuned.softmax import Softmax
 
 DTYPES = ("float32", "bfloat16", "float16")
+
+
 class DslType:
     """What a kernel's constructor asks a DSL type for, so that these tests need no DSL."""
 
