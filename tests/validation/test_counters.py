@@ -13,7 +13,7 @@ from cutesim.simulation import simulate
 from cutesim.trace import Space
 from tests.validation.stand_ins import quiet, stand_in
 from validation import differences
-from validation.gpu import access_patterns, counters, worker
+from validation.gpu import access_patterns, counters
 
 NCU_CSV = """==PROF== Connected to process 4242 (/usr/bin/python3.12)
 ==PROF== Profiling "kernel_0" - 0: 0%....50%....100% - 5 passes
@@ -241,30 +241,3 @@ def test_a_load_is_needed_wherever_in_a_vector_its_value_is_stored():
     found = [counters.counted(trace) for trace in (run.trace, differences.needed(case, run.trace))]
     assert [numbers["global stores: requests"] for numbers in found] == [1, 1]  # one vector a thread
     assert [numbers["global loads and cp.async: requests"] for numbers in found] == [1, 1]
-
-
-def test_the_counters_worker_profiles_each_launch_alone(no_gpu_needed, monkeypatch, tmp_path):
-    from quack_tutorial import compiler
-
-    done = []
-
-    class Profiler:
-        """Notes when the profiler is switched."""
-
-        cudaProfilerStart = staticmethod(lambda: done.append("start"))
-        cudaProfilerStop = staticmethod(lambda: done.append("stop"))
-
-    def compile_for(host, *arguments):
-        if len(done) == 3:
-            raise ValueError("refused")
-        return lambda *arguments: done.append(len(arguments))
-
-    monkeypatch.setattr(no_gpu_needed.cuda, "cudart", lambda: Profiler)
-    monkeypatch.setattr(compiler, "compile_for", compile_for)
-    cases = counters.cases()[:2]
-    names = [case.name for case in cases]
-    file = tmp_path / "cases.json"
-    file.write_text(json.dumps(names))
-    worker.profiled(file)
-    assert done == ["start", len(cases[0].arguments()), "stop"]
-    assert json.loads((tmp_path / "refused.json").read_text()) == {names[1]: "ValueError: refused"}

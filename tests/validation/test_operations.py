@@ -6,7 +6,6 @@ import functools
 import importlib.util
 import json
 import math
-import sys
 
 import numpy as np
 import pytest
@@ -286,30 +285,6 @@ def test_a_worker_runs_the_kernels_and_says_their_bits(script, monkeypatch, caps
         for operation, text in zip(case.operations, line["bits"], strict=True):
             got = operations.unpacked(text, operations.STORAGE[case.types[1]][0])
             assert operations.agreeing(operation, case, got).all(), case.name
-
-
-def test_recording_writes_the_file_and_says_what_differs(script, monkeypatch, capsys, tmp_path):
-    from quack_tutorial import compiler
-
-    chosen = next(case for case in known() if case.name == "Int32 ring")
-    failing = dataclasses.replace(chosen, name="another")
-    answers = [operation.answers.copy() for operation in chosen.operations]
-    answers[0][3] = 3
-    said = [(0, {"bits": [operations.packed(one) for one in answers]}), (1, {"failed": "CudaError: lost"})]
-    monkeypatch.setattr(operations, "cases", lambda: [chosen, failing])
-    monkeypatch.setattr(workers, "results", lambda command, jobs, each_s: said)
-    monkeypatch.setattr(script, "where", lambda: {"device": "a GPU"})
-    monkeypatch.setattr(compiler, "dsl_problem", lambda: None)
-    monkeypatch.setattr(compiler, "gpu_problem", lambda: None)
-    path = tmp_path / "record.json"
-    monkeypatch.setattr(sys, "argv", ["record_operations.py", "--to", str(path)])
-    assert script.main() == 0
-    failed, difference, summary = capsys.readouterr().out.splitlines()
-    assert failed == "FAILED another: CudaError: lost" and difference == WRONG_SUM.format("the GPU")
-    assert summary.startswith("2,792 results of 8 operations, 1 of 2 kernels failed, 1 operations differ")
-    record = operations.load_record(path, [chosen])
-    assert record.where == {"device": "a GPU"} and record.failed == {"another": "CudaError: lost"}
-    assert record.bits[chosen.key(chosen.operations[0])][3] == 3
 
 
 def test_every_kernel_compiles():
