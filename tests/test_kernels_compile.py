@@ -278,42 +278,6 @@ def test_the_mean_of_a_row_takes_no_division(operation, N):
     assert "div.rn" not in shipped(operation, "bfloat16", N)[1]
 
 
-@pytest.mark.parametrize("spread", ((512, 512, 8, 3), (256, 256, 16, 4), (320, 320, 16, 3)))
-def test_rows_that_threads_do_not_share_evenly_cost_no_spills(spread):
-    for N in (128256, 131072):
-        kernel, text = shipped("rmsnorm backward", "bfloat16", N, of_fields("rmsnorm backward", spread))
-        assert_stays_in_registers(text)
-        assert count(r"@p st\.global\.v4\.b32", text) >= kernel.tile.vectors - kernel.tile.certain
-
-
-@pytest.mark.parametrize(
-    "N, spread", ((262144, (512, 512, 16, 1)), (151936, (320, 320, 16, 1)), (128256, (512, 512, 8, 1)))
-)
-def test_a_row_that_leaves_shared_memory_for_registers_fits_there(N, spread):
-    kernel, text = shipped("rmsnorm backward", "float32", N, of_fields("rmsnorm backward", spread))
-    assert isinstance(kernel, RMSNormBackwardOneStage) and kernel.weight_pipeline.stages == 1
-    assert_stays_in_registers(text)
-    assert count(r"cp\.async\.bulk\.shared", text) == 5  # x and dy in two places of the code, and the weights
-
-
-@pytest.mark.parametrize(
-    "dtype, N, spread",
-    (("bfloat16", 1024, (32, 256, 1, 3)), ("bfloat16", 1000, (64, 256, 1, 2)), ("float32", 3000, (128, 256, 1, 3))),
-)
-def test_several_rows_that_arrive_together_stay_in_registers_and_their_sums_meet_in_their_places(dtype, N, spread):
-    kernel, text = shipped("rmsnorm backward", dtype, N, Config(*spread))
-    assert kernel.rows_adjacent
-    assert_stays_in_registers(text)
-    # x and dy: of the first turns, and of those that follow.
-    assert count(r"cp\.async\.bulk\.shared", text) == 2 * spread[3]
-    # One barrier at the start, two for the sums, and one a turn where warps share a row; a row of one warp waits for nobody.
-    alone = spread[0] == 32
-    assert count(r"(bar|barrier)(\.cta)?\.sync", text) == 3 + (not alone)
-    assert (count(r"bar\.warp\.sync", text) > 0) == alone
-    shared = spread[3] * 2 * spread[1] // spread[0] * kernel.pipeline.width * kernel.dtype.width // 8
-    assert kernel.pipeline.smem_bytes() == shared >= 4 * N * spread[1] // spread[0]
-
-
 def test_a_row_leaves_shared_memory_only_where_a_bulk_copy_brings_it_and_registers_hold_it_once():
     def made(dtype, N, rows="aligned", weight=None, config=(32, 32, 1, 1)):
         return rmsnorm_backward(dtype, N, rows, weight, of_fields("rmsnorm backward", config))
@@ -506,19 +470,6 @@ def test_a_column_sum_is_launched_early_and_waits_before_it_reads():
     kernel, specs = column_sum(256, "float32")
     text = ptx(kernel, *specs)
     assert text.index("griddepcontrol.wait") < text.index("ld.global")
-
-
-@pytest.mark.parametrize("rows", ("aligned", "congruent"))
-def test_every_load_of_the_loss_has_the_hint_of_its_configuration(rows):
-    for past_l1, loads, policies in (
-        (0, r"ld\.global\.L2::cache_hint\.v4", 1),
-        (1, r"ld\.global\.L1::no_allocate\.v4", 0),
-    ):
-        config = Config(32, 128, vectors_at_once=4, past_l1=past_l1)
-        _, text = shipped("cross-entropy", "bfloat16", 1024, config, rows)
-        assert count(loads, text) == count(r"ld\.global\S*\.v4", text) > 0
-        assert (count(r"createpolicy\S*L2::evict_first", text) > 0) == (policies > 0)
-        assert "evict_last" not in text
 
 
 @pytest.mark.parametrize("operation, bits, rows", TABLES)

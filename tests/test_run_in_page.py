@@ -438,27 +438,6 @@ def test_run_all_forgets_what_a_line_that_is_gone_did_to_a_module(reader):
     assert [cell["text"] for cell in answer["looks"][0]["cells"][2:4]] == ["3.141592653589793\n"] * 2
 
 
-def test_a_name_comes_from_above_and_a_change_from_below_is_named(reader):
-    """In whatever order cells run, each has the names of those above it; what it cannot have is said."""
-    steps = [
-        {"type": [3, "import numpy as np\ntile = np.zeros(4)"]},
-        {"type": [4, "print('sum', tile.sum())"]},
-        {"type": [5, "tile[0] = 7\nlater = 1"]},
-        {"enter": 5},
-        {"enter": 4},
-        {"type": [4, "print(later)"]},
-        {"enter": 4},
-        {"type": [4, "print('sum', tile.sum())"]},
-        {"run": 0},
-        {"look": True},
-    ]
-    answer = reader("sandbox", *steps)
-    _, changed, missing = answer["said"]
-    assert changed.startswith("sum 7.0") and "This uses `tile` as cell 5, which stands below, left it." in changed
-    assert missing.endswith("`later` comes from cell 5, which stands below: a cell sees what is above it.\n")
-    assert answer["looks"][0]["cells"][3]["text"] == "sum 0.0\n"
-
-
 def test_output_comes_as_it_is_printed_stays_when_stopped_and_is_cut_when_long(reader):
     """What an endless cell printed is there after Stop; of 200,000 lines the page shows the beginning and the end, in boxes
     that scroll."""
