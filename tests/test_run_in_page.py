@@ -170,29 +170,6 @@ def test_python_is_ready_in_5_s_and_a_simulation_takes_less_than_300_ms(reader):
     assert median(map(min, *took)) < 0.3
 
 
-def test_a_reader_mends_the_race_and_finds_the_change_again(reader):
-    """Chapter 5: the kernel without its barrier races; with the barrier put back it does not; the change survives a reload."""
-    built = built_cells(reader.site / "notebooks/05-block-reduce.html")
-    number, watched, raced = (
-        next(n for n in built if text in built[n][0])
-        for text in ("def no_barrier", "watch(no_barrier", "figures.race(run.trace")
-    )
-    barrier = "        buffer[warp] = value\n    cute.arch.barrier()"
-    steps = [
-        {"run": raced},
-        {"replace": [number, "        buffer[warp] = value", barrier]},
-        {"reload": True},
-        {"run": watched},
-    ]
-    broken = one(reader("05-block-reduce", *steps[:1]), raced)
-    assert re.search(
-        rf"Race \(read after write\).*cell {number}:\d+.*cell {number}:\d+", " ".join(broken["text"].split())
-    )
-    assert broken["alive"] == 1
-    mended = one(reader("05-block-reduce", *steps[1:]), watched)
-    assert mended["text"].count("[8256.0, 8256.0, 8256.0, 8256.0]") == 4
-
-
 def one(answer, number):
     """What a cell shows in the end."""
     return next(cell for cell in answer["cells"] if cell["number"] == number)
@@ -732,16 +709,6 @@ def test_a_lab_that_is_not_solved_says_so_without_a_traceback(reader):
     watched = [text for text in told if text.startswith("Nothing to watch yet: ")]
     assert (len(told), len(watched)) == (7, 1) and not any("Traceback" in text for text in told)
     assert told[-1].startswith("traffic: cell 6:23: RuntimeError: this cell is not filled in yet")
-
-
-def test_a_wrong_answer_is_told_its_mistake_in_the_page(reader):
-    """The butterfly that shuffles down leaves the right pair in lane 0 alone."""
-    steps = typed("butterfly")
-    for step in steps:
-        step["type"][1] = step["type"][1].replace("shuffle_sync_bfly", "shuffle_sync_down")
-    cells = reader("labs/butterfly", *steps, {"run": 0})["cells"]
-    said = next(cell["text"] for cell in cells if cell["text"].startswith("warps: "))
-    assert "every lane of the row needs the pair, and only lane 0 has it" in said
 
 
 def texts_of(name, content):
