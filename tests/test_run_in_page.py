@@ -221,6 +221,7 @@ def test_a_sandbox_kernel_travels_in_its_link(reader):
     assert re.search(r"Race \(read after write\) on shared memory.*wrote at cell 2:\d+.*read at cell 2:\d+", text)
 
 
+BEGIN = {"visit": ""}, {"click": "Run in this page"}, {"wait": "Every cell can be changed now"}
 NONE, BACK = "    # cute.arch.barrier()", "    cute.arch.barrier()"
 
 
@@ -443,9 +444,7 @@ def test_output_comes_as_it_is_printed_stays_when_stopped_and_is_cut_when_long(r
 def test_what_the_reader_wrote_is_there_before_python_is(reader):
     """After a reload, in a second tab, and when both tabs write; without a byte of Python."""
     steps = [
-        {"visit": ""},
-        {"click": "Run in this page"},
-        {"wait": "Every cell can be changed now"},
+        *BEGIN,
         {"replace": [2, "THREADS = 64", "THREADS = 32"]},
         {"visit": ""},
         {"look": True},
@@ -476,9 +475,7 @@ def test_what_the_reader_wrote_is_there_before_python_is(reader):
 
 def test_whose_text_is_chosen_in_one_tab_is_followed_by_another(reader):
     steps = [
-        {"visit": ""},
-        {"click": "Run in this page"},
-        {"wait": "Every cell can be changed now"},
+        *BEGIN,
         {"type": [2, "mine = 1"]},
         {"keys": [3, "Home"]},
         {"tab": 1},
@@ -497,9 +494,7 @@ def test_whose_text_is_chosen_in_one_tab_is_followed_by_another(reader):
 
 def test_an_edit_of_another_tab_leaves_what_is_typed_here(reader):
     steps = [
-        {"visit": ""},
-        {"click": "Run in this page"},
-        {"wait": "Every cell can be changed now"},
+        *BEGIN,
         {"type": [2, "mine = 1"]},
         {"tab": 1},
         {"type": [2, "theirs = 1"]},
@@ -516,9 +511,7 @@ def test_an_edit_of_another_tab_leaves_what_is_typed_here(reader):
 def test_a_link_opens_beside_what_the_reader_wrote(reader):
     """It says where it comes from; typing in it keeps what was there, and "Keep it as mine" too."""
     steps = [
-        {"visit": ""},
-        {"click": "Run in this page"},
-        {"wait": "Every cell can be changed now"},
+        *BEGIN,
         {"type": [2, "mine = 1"]},
         {"type": [3, "mine = 2"]},
         {"visit": {"2": "linked = 1"}},
@@ -550,7 +543,7 @@ def test_a_link_opens_beside_what_the_reader_wrote(reader):
 
 def test_each_text_that_was_replaced_can_be_had_back(reader):
     """Also what was made of one link when another one is opened."""
-    steps = [{"visit": ""}, {"click": "Run in this page"}, {"wait": "Every cell can be changed now"}]
+    steps = [*BEGIN]
     for text in ("first = 1", "second = 2", "third = 3"):
         steps += [{"type": [2, text]}, {"click": "the book's"}]
     steps += [{"visit": {"2": "linked = 1"}}, {"type": [2, "linked = 1 + mine"]}, {"visit": {"2": "other = 1"}}]
@@ -609,7 +602,7 @@ def test_a_link_that_cannot_be_read_is_a_sentence(reader):
 
 
 def test_a_browser_that_keeps_nothing_says_so_once_and_asks_before_it_leaves(reader):
-    steps = [{"full": True}, {"visit": ""}, {"click": "Run in this page"}, {"wait": "Every cell can be changed now"}]
+    steps = [{"full": True}, *BEGIN]
     kept = reader("sandbox", {"visit": ""}, *steps[2:], {"type": [2, "x = 1"]}, {"look": True})["looks"][0]
     assert not kept["asks"] and not any("does not keep" in words for words in kept["bar"])
     lost = reader("sandbox", {"visit": ""}, *steps, {"type": [2, "x = 1"]}, {"type": [3, "y"]}, {"look": True})[
