@@ -23,7 +23,6 @@ What is timed stands in `quack_tutorial.operations`, how in `quack_tutorial.timi
 | `pitfalls`      | `quack-tutorial pitfalls`: a kernel timed in ways that mislead, and in ways that do not  |
 | `memory`        | `quack-tutorial memory`: latencies and bandwidths of the memory hierarchy                |
 | `head`          | `quack-tutorial head`: a model's head and its loss, with the logits whole or in pieces   |
-| `parallel`      | `quack-tutorial parallel`: cross-entropy over a vocabulary that several GPUs share       |
 | `training`      | `quack-tutorial model`: a small transformer trained with each implementation             |
 | `profile`       | `quack-tutorial profile`: Nsight Compute's counters, kept as a record                    |
 | `levels`        | `quack-tutorial levels`: the kernels of chapter 14                                       |
@@ -60,7 +59,6 @@ COMMANDS = (
     ),
     ("profile", "count with Nsight Compute what our kernels and others do, on this machine's GPU", "bench.profile"),
     ("levels", "time the kernels of chapter 14 beside the softmax that ships, on this machine's GPU", "bench.levels"),
-    ("parallel", "time cross-entropy over a vocabulary that this machine's GPUs share, over NCCL", "bench.parallel"),
     ("head", "time a model's head and its loss, logits whole and in pieces, on this machine's GPU", "bench.head"),
     ("tune", "try every configuration of a kernel on this machine's GPU, and say which to ship", "bench.tune"),
 )

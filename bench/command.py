@@ -12,14 +12,13 @@ import functools
 import sys
 import time
 from argparse import Namespace
-from collections import Counter
 from pathlib import Path
 
 from bench import asked, public, sweep
-from bench.asked import numbers
+from bench.asked import numbers, on_a_gpu
 from bench.peers import PROVIDERS
 from bench.results import all_speeds, sentence
-from quack_tutorial import hardware, machine
+from quack_tutorial import hardware
 from quack_tutorial.operations import OPERATIONS, is_own, named, slug
 from quack_tutorial.records import RecordError, other_version, results, today
 from quack_tutorial.records import bench as records
@@ -74,16 +73,11 @@ def add_arguments(parser):
         "--workers", type=int, default=1, metavar="K", help="K processes a GPU: one measures, others compile"
     )
     parser.add_argument("--limit-s", type=float, metavar="S", help="stop between cells after about S seconds")
-    parser.add_argument("--steps", action="store_true", help="say how long each step of a cell took, and all together")
 
 
-def run(args) -> int:
-    """Measure; 0 when it went well or stopped at the limit, 1 with one sentence when it cannot."""
-    here = machine.detect()
-    if here.device != "cuda":
-        why = here.problems[0].what if here.problems else "none was found"
-        print(f"bench measures on a GPU, and there is none to use here: {why}.", file=sys.stderr)
-        return 1
+@on_a_gpu
+def run(args, here) -> int:
+    """Measure; 0 when it went well or stopped at the limit, 1 with one sentence when it cannot, 2 without a GPU."""
     try:
         if args.workers < 1:
             raise ValueError(f"--workers takes a number of processes, 1 or more, got {args.workers}")
@@ -118,7 +112,7 @@ def measure(args, keys, providers, kept, driver, start=sweep.Worker) -> int:
         return 0
     earlier = dict(kept)
     refuse = functools.partial(refuse_others, args, earlier, driver)
-    began, failed, done, kept, steps, held = time.monotonic(), 0, 0, dict(kept), Counter(), 0.0
+    began, failed, done, kept = time.monotonic(), 0, 0, dict(kept)
     started = []  # what a worker says about the device is known when the first one has started
 
     def start_and_note(**more):
@@ -160,25 +154,14 @@ def measure(args, keys, providers, kept, driver, start=sweep.Worker) -> int:
         )
         kept[operation] = records.with_cell(record or fresh, measured.cell, fresh.versions)
         done += 1
-        steps.update(measured.steps)
-        held += measured.held
-        each = f": {in_steps(measured.steps, measured.held)}" if args.steps else ""
-        print(f"{describe(fresh, measured.cell)}  [{measured.seconds:.1f} s{each}]", flush=True)
+        print(f"{describe(fresh, measured.cell)}  [{measured.seconds:.1f} s]", flush=True)
         if path:
             records.save(kept[operation], path)
     left = len(todo) - done - failed
     print(f"{done} measured, {failed} failed, {left} left, in {time.monotonic() - began:.0f} s.")
-    if args.steps:
-        print(f"Seconds in all: {in_steps(dict(steps.most_common()), held)}")
     if left and args.out:
         print(f"Go on with: {command_line(args)} --resume")
     return 1 if failed else 0
-
-
-def in_steps(seconds: dict[str, float], held: float) -> str:
-    """How long each step took, in words, and for how long a GPU was held that workers share."""
-    words = ", ".join(f"{step} {taken:.1f}" for step, taken in seconds.items())
-    return f"{words}; {held:.1f} of it with the GPU" if held else words
 
 
 def refuse_without_ours(measured) -> None:

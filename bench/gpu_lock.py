@@ -20,7 +20,6 @@ from __future__ import annotations
 import functools
 import os
 import sys
-import time
 from collections.abc import Callable
 
 LOCK = "QUACK_TUTORIAL_BENCH_LOCK"
@@ -33,13 +32,11 @@ class GpuLock:
         """`path` is the file to lock, None if nobody else uses the GPU; `finish` waits for what this process gave it to do."""
         self.file, self.finish = open(path, "w") if path else None, finish
         self.held, self.tell = False, lambda waiting: None
-        self.seconds, self.since = 0.0, 0.0  # held in all until it was last given, and when it was last taken
 
     def take(self) -> None:
         """Wait for the GPU; `tell` is told when waiting begins and ends."""
         if self.file and not self.held:
             self._wait()
-            self.since = time.monotonic()
         self.held = True
 
     def _wait(self):
@@ -58,7 +55,6 @@ class GpuLock:
             import fcntl
 
             self.finish()
-            self.seconds += time.monotonic() - self.since
             fcntl.flock(self.file, fcntl.LOCK_UN)
         self.held = False
 

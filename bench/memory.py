@@ -229,15 +229,10 @@ def _chain(nbytes: int):
 
 def samples(chosen: list[Point]) -> list[list[float]]:
     """`ROUNDS` samples of each point, in turns: nanoseconds a unit."""
-    import torch
+    from quack_tutorial.timing import between_events_us
 
-    def milliseconds(point, k):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        point.run(k)
-        end.record()
-        end.synchronize()
-        return start.elapsed_time(end)
+    def us(point, k):
+        return between_events_us(lambda: point.run(k))
 
     for point in chosen:
         point.run(1)
@@ -246,12 +241,8 @@ def samples(chosen: list[Point]) -> list[list[float]]:
         for point, taken in zip(chosen, found):
             if point.prepare is not None:
                 point.prepare()
-            milliseconds(point, 1)
-            if point.difference:
-                ms = milliseconds(point, 2) - milliseconds(point, 1)
-            else:
-                ms = milliseconds(point, 1)
-            taken.append(ms * 1e6 / point.each)
+            us(point, 1)
+            taken.append((us(point, 2) - us(point, 1) if point.difference else us(point, 1)) * 1e3 / point.each)
     return found
 
 

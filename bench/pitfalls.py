@@ -88,7 +88,7 @@ def timers():
 
         def events(turns=turns):
             torch.cuda.synchronize()
-            return _between_events(lambda: call(*next(turns)))
+            return timing.between_events_us(lambda: call(*next(turns)))
 
         graph = timing.capture(call, inputs, -(-LAUNCHES // len(inputs)) * len(inputs))
         facts = {"size": size, "M": M, "N": N, "bytes": 4 * M * N}
@@ -96,25 +96,13 @@ def timers():
             "host's clock, not waiting": lambda host=host: host(False),
             "host's clock, waiting": lambda host=host: host(True),
             "events around one launch": events,
-            "events around many": lambda launch=launch: _between_events(launch) / LAUNCHES,
+            "events around many": lambda launch=launch: timing.between_events_us(launch) / LAUNCHES,
         }
         for name, sample in ways.items():
             sample()
             yield Point("timer", name, facts, tuple(sample() for _ in range(ROUNDS)))
         samples = timing.interleaved_us({"": graph}, ROUNDS)[""]
         yield Point("timer", "events around a CUDA graph", facts, tuple(samples))
-
-
-def _between_events(work):
-    """Microseconds between two events on the current stream, `work` in between."""
-    import torch
-
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    start.record()
-    work()
-    end.record()
-    torch.cuda.synchronize()
-    return start.elapsed_time(end) * 1e3
 
 
 def l2():
@@ -161,7 +149,7 @@ def hints():
                 before.graph.replay()
                 torch.cuda.synchronize()
                 prepare()
-                samples[state].append(_between_events(graph.graph.replay) / launches)
+                samples[state].append(timing.between_events_us(graph.graph.replay) / launches)
             for state, found in samples.items():
                 facts = {"multiple": multiple, "L2": state, "M": M, "N": N, "bytes": 4 * M * N}
                 yield Point("hint", name, facts, tuple(found))
@@ -170,6 +158,8 @@ def hints():
 def stream():
     """A candidate that works on another stream, as events on the current one see it, and as the host's clock does."""
     import torch
+
+    from quack_tutorial import timing
 
     (x,) = _inputs(*SIZES["large"], 1)[0]
     call, other = _softmax(), torch.cuda.Stream()
@@ -187,7 +177,7 @@ def stream():
         return (time.perf_counter() - start) * 1e6 / LAUNCHES
 
     def events():
-        return _between_events(lambda: [elsewhere() for _ in range(LAUNCHES)]) / LAUNCHES
+        return timing.between_events_us(lambda: [elsewhere() for _ in range(LAUNCHES)]) / LAUNCHES
 
     for name, sample in (("events on the current stream", events), ("host's clock, waiting for the GPU", host)):
         sample()
@@ -206,12 +196,12 @@ def itself():
     torch.cuda.synchronize()
     time.sleep(2)  # so that the first ones find a GPU that has been idle
     one_after_the_other = {
-        name: [_between_events(r.graph.replay) / 24 for _ in range(40)] for name, r in (("A", a), ("B", b))
+        name: [timing.between_events_us(r.graph.replay) / 24 for _ in range(40)] for name, r in (("A", a), ("B", b))
     }
     in_turns = {"A": [], "B": []}
     for turn in range(40):
         for name in ("AB", "BA")[turn % 2]:
-            in_turns[name].append(_between_events({"A": a, "B": b}[name].graph.replay) / 24)
+            in_turns[name].append(timing.between_events_us({"A": a, "B": b}[name].graph.replay) / 24)
     for order, found in (("one after the other", one_after_the_other), ("in turns", in_turns)):
         for name, samples in found.items():
             yield Point("itself", name, {"order": order}, tuple(samples))
@@ -221,6 +211,8 @@ def clocks():
     """Softmax and a matrix product, of random numbers and of zeros, over seconds."""
     import torch
 
+    from quack_tutorial import timing
+
     M, N = SIZES["large"]
     works = {}
     for what, make in (("random numbers", torch.randn), ("zeros", torch.zeros)):
@@ -229,7 +221,7 @@ def clocks():
         works[f"matrix product of {what}"] = lambda a=a: a @ a
     for name, work in works.items():
         work()
-        once_us = min(_between_events(work) for _ in range(3))
+        once_us = min(timing.between_events_us(work) for _ in range(3))
         launches = max(1, int(2e5 / once_us))  # 0.2 s a sample, while the clock is asked for
         torch.cuda.synchronize()
         time.sleep(2)

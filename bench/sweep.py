@@ -21,7 +21,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 
 from bench.gpu_lock import LOCK
 from bench.peers.setups import WORKER_ENVIRONMENT
@@ -52,7 +52,7 @@ class WorkerDied(RuntimeError):
 
 class Worker:
     """A worker process. `machine` is what it says about the device; `gpu` is which of the host's it uses, if it matters;
-    `more` is added to its environment. `held` is for how many seconds of the last cell it had a GPU that it shares."""
+    `more` is added to its environment."""
 
     def __init__(self, command=None, gpu=None, more=None):
         command = command or [sys.executable, "-m", "bench.worker"]
@@ -112,7 +112,6 @@ class Worker:
         while True:
             message = self._next()
             if name in message:
-                self.held = message.get("held", 0.0)
                 return message[name]
             self.doing = message["doing"]
             on_step(self.doing)
@@ -154,15 +153,13 @@ def visible_gpu(gpu: int, visible: str | None) -> str:
 
 @dataclass(frozen=True)
 class Measured:
-    """What came of one cell: the cell, or a message on why there is none; how long it took, in all and by step; for how much of
-    that its worker had a GPU that it shares; and whether memory ran out, so that it is to be tried again."""
+    """What came of one cell: the cell, or a message on why there is none; how long it took; and whether memory ran out, so that it
+    is to be tried again."""
 
     key: object
     cell: object | None
     message: str
     seconds: float
-    steps: dict[str, float] = field(default_factory=dict)
-    held: float = 0.0
     full: bool = False
 
 
@@ -312,22 +309,20 @@ class _Attendance:
             self.lock.notify_all()
 
     def measure(self, key, gpu):
-        before, clock = time.monotonic(), _Steps()
-        cell, message, crashed, held, full = None, "", {}, 0.0, False
+        before = time.monotonic()
+        cell, message, crashed, full = None, "", {}, False
         alone = key in self.alone
         if alone:
             self.end_idle()
-
-        def step(what):
-            clock.begin(what)
-            self.on_step(key, what)
 
         while cell is None and not message:
             try:
                 if gpu not in self.workers:  # it was ended while it had no key
                     self.begin(gpu)
-                worker = self.workers[gpu]
-                cell, held = self.read(worker.measure(self.request(key, crashed, alone), step), gpu), worker.held
+                answer = self.workers[gpu].measure(
+                    self.request(key, crashed, alone), lambda what: self.on_step(key, what)
+                )
+                cell = self.read(answer, gpu)
             except WorkerDied as died:
                 self.end(gpu)
                 self.begin(gpu)
@@ -336,7 +331,7 @@ class _Attendance:
                     message = f"{died} (while busy with {died.doing or 'starting'})"
                 else:
                     crashed = {**crashed, died.doing: str(died)}
-        return Measured(key, cell, message, time.monotonic() - before, clock.ended(), held, full)
+        return Measured(key, cell, message, time.monotonic() - before, full)
 
     def begin(self, gpu):
         with self.lock:
@@ -372,22 +367,6 @@ class _Attendance:
             self.lock.notify_all()
         for gpu in list(self.workers):
             self.end(gpu)
-
-
-class _Steps:
-    """How long each step that a worker announced took, in seconds."""
-
-    def __init__(self):
-        self.seconds, self.doing, self.since = {}, STARTING, time.monotonic()
-
-    def begin(self, what):
-        now = time.monotonic()
-        self.seconds[self.doing] = self.seconds.get(self.doing, 0.0) + now - self.since
-        self.doing, self.since = what, now
-
-    def ended(self):
-        self.begin("")
-        return {what: round(seconds, 2) for what, seconds in self.seconds.items()}
 
 
 def cell_from(data: dict) -> Cell:

@@ -70,10 +70,10 @@ def serve(measure, imported=()) -> int:
         machine = describe()
     answer(machine=machine)
     for line in sys.stdin:
-        doing[:], before = [STARTING], lock.seconds
+        doing[:] = [STARTING]
         with lock:
             cell = measure(json.loads(line), announce)
-        answer(cell=cell, held=round(lock.seconds - before, 2))
+        answer(cell=cell)
     return 0
 
 

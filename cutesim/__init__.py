@@ -3,7 +3,8 @@
     run = cutesim.simulate(Softmax(4096), x, out)     # numpy arrays, CPU torch tensors, `Array`s, numbers
     print(run)                                        # races, deadlocks, wrong accesses, with the Python line
 
-Each layer imports those above it in this table, and none below:
+Each layer imports those above it in this table, and none below (`hopper` and `torch_answer` not each other, nor `analysis` the
+`language`, nor `files` the `mutants`):
 
 | layer          | what                                                                                        |
 |----------------|---------------------------------------------------------------------------------------------|

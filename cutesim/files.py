@@ -1,4 +1,4 @@
-"""Somebody's own file on the simulator: `quack-tutorial simulate FILE.py[:function] [ARGUMENT ...]`.
+"""Somebody's own file on the simulator: `cutesim check FILE.py[:function] [ARGUMENT ...]`.
 
 | words                                     | what runs                                                                    |
 |-------------------------------------------|------------------------------------------------------------------------------|

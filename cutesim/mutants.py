@@ -18,8 +18,7 @@ and where they are asked for, mistakes with the language and its layouts (`LANGU
 | mode      | a coordinate of two modes turned round, as an index or for `local_tile`; `mode=[1]` made `mode=[0]`, and back |
 | type      | a name's first value before a dynamic `if` or loop removed, or made an integer                            |
 
-`outcomes` runs a kernel with each of its mutants and says what the simulator then finds: the book's "break it" pictures. The proof
-suite `validation.mutation` asks of every mutant of the package's kernels, of `KINDS`, whether a finding names its place.
+`outcomes` runs a kernel with each of its mutants and says what the simulator then finds.
 
 Not covered: two edits at once; host functions and constructors; what is decided when the kernel is compiled, layouts apart.
 """

@@ -5,8 +5,8 @@
         simulate(Softmax(4096), x, out)              # a race, a deadlock, a wrong access: the test fails, and says where
         np.testing.assert_allclose(out, expected)
 
-It takes what `quack_tutorial.simulate` takes and returns the same `Run`, for assertions about its trace; with against=function it
-compares the tensors that the kernel changed, as `quack-tutorial simulate --against` does. A failed test's text begins with the
+It takes what `cutesim.simulate` takes and returns the same `Run`, for assertions about its trace; with against=function it
+compares the tensors that the kernel changed, as `cutesim check --against` does. A failed test's text begins with the
 verdict: finding, wrong or not simulated. No GPU is needed, nor CuTe DSL or torch: where they are not installed, `import cutlass`
 and `import torch` are answered in the modules that the tests import (not in the test files).
 """
@@ -22,7 +22,7 @@ def pytest_configure(config):
 
 @pytest.fixture
 def simulate():
-    """`quack_tutorial.simulate`; a finding fails the test."""
+    """`cutesim.simulate`; a finding fails the test."""
     from cutesim.context import NotSimulated
     from cutesim.files import Outcome, checked_against
     from cutesim.simulation import simulate as run

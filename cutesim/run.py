@@ -1,4 +1,4 @@
-"""One run of a host function and its kernels on numpy: what it did, and what is wrong with it."""
+"""`run_once`: one run, in one order, of a host function and its kernels; the analyses are asked, and `Run` holds what they say."""
 
 from __future__ import annotations
 

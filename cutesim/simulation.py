@@ -1,4 +1,4 @@
-"""`simulate`: run a host function and its kernels on numpy, and say what happened."""
+"""`simulate`: what a user calls; it checks the arguments, and makes one run or tries every order of the warps."""
 
 from __future__ import annotations
 

@@ -126,14 +126,13 @@ class _VocabularyParallel(torch.autograd.Function):
         return gradient(logits, own, here, dloss, lse), None, None, None
 
 
-def run(world: int, function, *arguments, backend="gloo", prepare=None) -> list:
+def run(world: int, function, *arguments, backend="gloo") -> list:
     """function(*arguments) on `world` processes; what each returned, by rank. `function` is of a module.
 
-    With gloo the ranks share this machine's CPUs, with NCCL each has a GPU. prepare(rank, world, *arguments), if given, is called
-    before the ranks meet: what it compiles keeps nobody waiting. RankFailed if a rank fails.
+    With gloo the ranks share this machine's CPUs, with NCCL each has a GPU. RankFailed if a rank fails.
     """
     with tempfile.TemporaryDirectory() as folder:
-        arguments = world, folder, backend, prepare, function, arguments
+        arguments = world, folder, backend, function, arguments
         method = "spawn"
         if backend == "gloo" and "forkserver" in multiprocessing.get_all_start_methods():
             method = "forkserver"  # a server imports torch once and forks the ranks
@@ -147,14 +146,12 @@ def run(world: int, function, *arguments, backend="gloo", prepare=None) -> list:
         return [torch.load(Path(folder) / f"{rank}.pt") for rank in range(world)]
 
 
-def _process(rank, world, folder, backend, prepare, function, arguments):
+def _process(rank, world, folder, backend, function, arguments):
     torch.set_num_threads(1)
     device = torch.device("cuda", rank) if backend == "nccl" else None
     try:
         if device:
             torch.cuda.set_device(device)
-        if prepare:
-            prepare(rank, world, *arguments)
         meeting = f"file://{folder}/meeting"
         dist.init_process_group(
             backend, init_method=meeting, rank=rank, world_size=world, timeout=TIMEOUT, device_id=device

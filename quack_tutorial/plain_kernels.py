@@ -5,6 +5,8 @@
 | 1R      | read, and keep one word a block | n words read                   |
 | 1R1W    | copy                            | n words read, n written        |
 | 2R1W    | add                             | 2 n words read, n written      |
+| 2R2W    | add, and keep the sum twice     | 2 n words read, 2 n written    |
+| 3R1W    | add three                       | 3 n words read, n written      |
 
 They see memory as 32-bit words, so the dtype of an operation does not matter; each thread moves 16-byte vectors.
 `load` is an eviction policy of triton ("", "evict_first" or "evict_last"), `store` a cache modifier ("" or ".cs").

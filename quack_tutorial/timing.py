@@ -161,15 +161,20 @@ def _rounds(replays, rounds):
         step = -1 if turn % 2 else 1
         for k in range(len(names)):
             name = names[(turn + step * k) % len(names)]
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             clear_l2()
             replays[name].graph.replay()  # also gives the host time to get ahead
-            start.record()
-            replays[name].graph.replay()
-            end.record()
-            torch.cuda.synchronize()
-            samples[name].append(start.elapsed_time(end) * 1e3 / replays[name].launches)
+            samples[name].append(between_events_us(replays[name].graph.replay) / replays[name].launches)
     return samples
+
+
+def between_events_us(work) -> float:
+    """Microseconds between two events on the current stream, `work()` in between."""
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    work()
+    end.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(end) * 1e3
 
 
 def clear_l2() -> bool:

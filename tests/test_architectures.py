@@ -3,8 +3,6 @@
 import contextlib
 import datetime
 import os
-import shutil
-import subprocess
 
 import pytest
 
@@ -79,36 +77,3 @@ def test_a_kernel_that_the_gpu_lacks_instructions_for_runs_on_the_simulator_with
     said = capsys.readouterr().out
     assert "need compute capability 9.0 or newer, and is compiled for sm_80. It runs on the simulator." in said
     assert torch.equal(on_gpu.as_subclass(torch.Tensor), x.sum(1, keepdim=True).expand(2, 4))
-
-
-PTX = """.version 8.8
-.target {target}
-.address_size 64
-.visible .entry k(.param .u64 p) {{
-    .reg .b64 %rd<2>; .reg .b32 %r<9>; .reg .f32 %f<2>; .shared .align 16 .b128 told; .shared .align 8 .b64 barrier;
-    ld.param.u64 %rd1, [p];
-    {instruction}
-    ret;
-}}"""
-NEW = {
-    "redux.sync.max.f32 %f1, %f0, 0xffffffff;": ("sm_100a", "sm_103a"),
-    "ld.global.v8.b32 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%rd1];": ("sm_100a", "sm_103a", "sm_120a"),
-    "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [told], [barrier];": (
-        "sm_100a",
-        "sm_103a",
-        "sm_120a",
-    ),
-}
-
-
-@pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not installed")
-def test_what_is_new_on_blackwell_is_assembled_for_the_cards_that_the_book_names(tmp_path):
-    def assembles(instruction, target):
-        file = tmp_path / "k.ptx"
-        file.write_text(PTX.format(target=target, instruction=instruction), encoding="utf-8")
-        command = ["ptxas", f"-arch={target}", str(file), "-o", str(tmp_path / "k.cubin")]
-        return subprocess.run(command, capture_output=True).returncode == 0
-
-    targets = ("sm_90a", "sm_100a", "sm_103a", "sm_120a")
-    found = {one: tuple(target for target in targets if assembles(one, target)) for one in NEW}
-    assert found == NEW

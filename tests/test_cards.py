@@ -108,32 +108,6 @@ def wrong_boxes(page) -> list[str]:
     return found
 
 
-BOX = '<div class="cell_output">{}</div>'
-FOLD = '<details class="{}"><summary>{}</summary>{}</details>'
-
-
-@pytest.mark.parametrize(
-    ("boxes", "wrong"),
-    [
-        ('<div class="qt-card qt-of-h200">on one NVIDIA H200, 1 us</div>', []),
-        ('<div class="qt-card qt-of-h200">Measured on NVIDIA H100 80GB</div>', ["an H200: H100"]),
-        (
-            FOLD.format("qt-card qt-of-h100", "On an H100", "N = 8192: of the copy"),
-            ["an H100: On an H100 N = 8192: of the copy"],
-        ),
-        (FOLD.format("qt-card qt-of-h100", "On an H100", ""), ["an H100: nothing"]),
-        (FOLD.format("qt-on-gpu", "As run on an H100", "5 us on this NVIDIA H200"), ["As run on an H100: H200"]),
-        (
-            FOLD.format("qt-card qt-of-h100", "On an H100", "1") + FOLD.format("qt-on-gpu", "On an H100", "2"),
-            ["twice: On an H100"],
-        ),
-        ('<div class="qt-card qt-of-h200">of the earlier kernel\'s, on one NVIDIA H100 80GB</div>', []),
-    ],
-)
-def test_a_wrong_box_is_found(boxes, wrong):
-    assert wrong_boxes(BOX.format(boxes)) == wrong
-
-
 def test_every_box_of_the_built_site_shows_its_own_card(root):
     site = root / "_build/html"
     if not (site / ".built").exists():

@@ -4,12 +4,8 @@ A test is a place of the text: the numbers are the records', the bounds what the
 they differ with what holds `by` card.
 """
 
-import importlib
 import json
 import re
-import shutil
-import struct
-import subprocess
 from itertools import product
 from statistics import median
 
@@ -19,11 +15,11 @@ from pytest import approx
 
 import quack_tutorial as qt
 from quack_tutorial import card, cost, hardware, records
-from quack_tutorial.figures import heat_map, rung
+from quack_tutorial.figures import rung
 from quack_tutorial.kernels.tuned.choice import default_config
 from quack_tutorial.kernels.tuned.config import fields
 from quack_tutorial.kernels.tuned.tables import OTHERS
-from quack_tutorial.records import bench, compiled, levels, memory, parallel, pitfalls, profile, results, training
+from quack_tutorial.records import bench, compiled, memory, parallel, pitfalls, profile, results, training
 from quack_tutorial.records.cells import default_rows
 
 BOTH = ("float32", "bfloat16")
@@ -81,17 +77,6 @@ def memory_of(name):
     return memory.load(records.folder(name) / "memory.json")
 
 
-def sweep(operation, dtype, N, **kept):
-    return heat_map(operation, dtype, N, columns="blocks a row", **kept).places
-
-
-def by_blocks(*case):
-    found = {}
-    for (_, blocks), reached in sweep(*case).items():
-        found.setdefault(blocks, []).append(reached)
-    return found
-
-
 def ladder_of(name, operation, dtype, N):
     """{version: share} as recorded on the card of that name."""
     found = bench.load_records(bench.default_folder(name), operation=operation, series="ladder")
@@ -146,29 +131,6 @@ def test_a_loop_keeps_in_flight_what_its_source_says(on_an_h100):
     assert max(of_all) < 1.01 * min(of_all)
     shared, *_, own = (point.ns for point in h100.series("atomic"))
     assert 1000 < shared / own < 1300
-
-
-def test_conditions_do_nothing_where_there_are_as_many_numbers_as_threads(root, tmp_path, monkeypatch, on_an_h100):
-    pytest.importorskip("jupytext")
-    from cutesim import mutants
-    from quack_tutorial import myst
-
-    source = (root / "notebooks/01-memory-hierarchy.md").read_text(encoding="utf-8")
-    (cell,) = [c.source for c in myst.cells(source, "x").cells if "def turn_kernel(" in c.source]
-    head = "import cutlass.cute as cute\nimport numpy as np\n"
-    (tmp_path / "turning.py").write_text(head + cell.partition("figures.break_it")[0], encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    turning = importlib.import_module("turning")
-
-    def all_64():
-        return np.arange(64, dtype=np.float32), np.zeros(64, np.float32), np.zeros(64, np.float32)
-
-    sixty, of_64 = (
-        {o.edit: o.found for o in mutants.outcomes(turning.turn, numbers, turning.turn_kernel).outcomes}
-        for numbers in (turning.sixty, all_64)
-    )
-    assert all(sixty.values()) and of_64["cute.arch.barrier() removed"]
-    assert not of_64["`if tidx < mX.shape[0]` always"]
 
 
 SINGLE = [  # loops over single elements: the loads before the first use in each that is unrolled, and the writes
@@ -241,48 +203,6 @@ def test_passes_add_up():
     assert passes_us(chip, *SINGLE[-2], "float32", 1024)[0] < 0.7 * us("cross-entropy", "online", "float32", 1024)
 
 
-def opcodes(ptx, folder):
-    """A letter for each load from global memory (L), store to it (S) and branch (b) of the machine code of PTX."""
-    (folder / "kernel.ptx").write_text(ptx, encoding="utf-8")
-    binary = folder / "kernel.cubin"
-    subprocess.run(["ptxas", "-arch=sm_90a", folder / "kernel.ptx", "-o", binary], check=True)
-    elf = binary.read_bytes()
-    size, count, names = struct.unpack_from("<HHH", elf, 58)
-    at = [struct.unpack_from("<Q", elf, 40)[0] + k * size for k in range(count)]
-    sections = [struct.unpack_from("<IIQQQQ", elf, start) for start in at]
-    texts = (s for s in sections if elf[sections[names][4] + s[0] :].startswith(b".text"))
-    ((*_, offset, length),) = texts
-    found = (struct.unpack_from("<H", elf, k)[0] & 0xFFF for k in range(offset, offset + length, 16))
-    return "".join({0x981: "L", 0x986: "S", 0x947: "b", 0xB1D: "|"}.get(opcode, "") for opcode in found)
-
-
-@pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not here")
-@pytest.mark.parametrize(
-    "operation, version, loops",
-    [
-        ("softmax", "three-pass", ("L" * 16 + "b", "L" * 8 + "b", "LSLSLSLSb")),
-        ("softmax", "online", ("L" * 4 + "b", "LSLSLSLSb")),
-        ("rmsnorm", "block", ("L" * 16 + "b", "LLSLLSLLSLLSb")),
-        ("cross-entropy", "two-pass", ("L" * 16 + "b", "L" * 16 + "b")),
-        ("cross-entropy backward", "elements", ("LSLSLSLSb",)),
-    ],
-)
-def test_the_loads_before_the_first_use_are_those_of_the_table(tmp_path, on_an_h100, operation, version, loops):
-    pytest.importorskip("cutlass"), pytest.importorskip("torch")
-    from bench import ours as kernels
-    from quack_tutorial import compiler
-
-    def code(N):
-        (kernel, specs), *_ = kernels.kernels(operation, version, kernels.contiguous_rows("float32", N))
-        return opcodes(compiler.ptx(kernel, *specs), tmp_path)
-
-    unrolled, written = code(8192), code(4096)
-    for loop in loops:
-        assert loop in unrolled
-        unrolled = unrolled[unrolled.index(loop) + len(loop) :]
-        assert loop not in written
-
-
 def test_l2_answers_a_second_read():
     best, sms = memory.load().bandwidth_gb_s("HBM"), memory.load().sms
 
@@ -306,25 +226,6 @@ def test_a_launch_takes_less_than_2_us():
     graphs = pitfalls.load().series("timer", size="small")
     (graph,) = [point for point in graphs if point.name.endswith("CUDA graph")]
     assert 1.6 < graph.us < 1.75
-
-
-def test_atomics_cost_by_the_sector_and_fall_with_their_addresses():
-    for N, ns in ((1024, 0.09), (4096, 0.03), (16384, 0.02)):
-        for dtype, sectors in (("float32", 16), ("bfloat16", 32)):
-            price = 1e3 * us("rmsnorm backward", "atomics", dtype, N) / (32768 * N / 32 * sectors)
-            assert 0.6 * ns < price < 1.1 * ns
-    assert memory_of("h100").point("atomic", "one word a lane").ns / 4 == approx(0.6, abs=0.05)
-
-
-def test_a_spilled_byte_costs_the_time_of_two_where_many_spill():
-    def price(operation, dtype, N):
-        speed = qt.recorded(operation, dtype, N=N, ladder=True)["registers"]
-        kernel = made(operation, "registers", dtype, N)
-        spilled = default_rows(N) * kernel.threads * kernel.spilled
-        return 1e3 * speed.us * (1 - speed.of_copy) * speed.gb_s / speed.of_copy / spilled
-
-    assert all(1.7 < price(op, dtype, LONG) < 2.5 for op, dtype in product(("softmax", "rmsnorm"), BOTH))
-    assert 0.7 < price("rmsnorm", "float32", 32768) < 1.3
 
 
 def test_the_best_read_and_the_best_copy_beside_the_model():
@@ -547,47 +448,6 @@ def test_rmsnorm_backward_pipelined(by):
     assert busy[1] > busy[0] + 2 and by([round(one) for one in busy] == [73, 85], True)
 
 
-def test_the_sweeps_heuristic_for_rmsnorm(by):
-    def found(dtype, N, kept):
-        return heat_map("rmsnorm", dtype, N, "loads a thread", "blocks a row", kept=kept)
-
-    def reached(dtype, N, kept, blocks):
-        places = found(dtype, N, kept).places
-        return max(share for (loads, b), share in places.items() if b == blocks and 2 <= loads <= 8)
-
-    for dtype, N in product(BOTH, (1024, 4096, 8192, 32768, LONG)):
-        pieces = hardware.ITEM_BYTES[dtype] * N // (32 * 1024)
-        if hardware.ITEM_BYTES[dtype] * N <= 32 * 1024:
-            assert reached(dtype, N, "registers", 1) > 0.99
-            assert by(2 <= found(dtype, N, "registers").best[0] <= 8, True)
-        else:
-            assert reached(dtype, N, "shared memory", pieces) > 0.985
-    in_registers = {size: max(found(*size, "registers").places.values()) for size in product(BOTH, (32768, LONG))}
-    as_well = {size for size, share in in_registers.items() if share > 0.99}
-    assert as_well == by({("float32", 32768)}, in_registers.keys())
-    assert by(found("bfloat16", LONG, "registers").places.get((4, 16)), 0) < 0.9
-
-
-def test_the_two_kernels_of_a_sweep_differ(by):
-    registers, shared = (sweep("rmsnorm", "float32", 32768, kept=kept) for kept in ("registers", "shared memory"))
-    short = {at for at, share in registers.items() if share < 0.985}
-    assert [at for at in registers if at[1] == 1] == [(1024, 1)] and (1024, 1) in short and shared[512, 1] > 0.985
-    widest = max(threads for threads, _ in registers.keys() - short)
-    assert by(widest == 320, short == {(1024, 1), (608, 8), (640, 8), (1024, 8)})
-
-
-def test_chapter_8_reads_a_heuristic_off_its_sweeps(by):
-    found = by_blocks("softmax", "float32", LONG)
-    best = max(map(max, found.values()))
-    assert min(found[8]) > 0.99 * best and max(found[16]) > 0.99 * best
-    assert min(found[16]) / best == approx(by(0.72, 0.91), abs=0.01)
-    assert by(max(found[4]) > 0.99 * best and min(found[4]) < 0.83 * best, True)
-    for dtype, N in product(BOTH, (32768, LONG)):
-        places = sweep("softmax", dtype, N)
-        with_256 = [share for (threads, _), share in places.items() if threads == 256]
-        assert len(with_256) >= 2 and min(with_256) > 0.98 * max(places.values())
-
-
 def test_two_times_of_the_same_kernel_agree_as_chapter_8_says(by):
     """From 4,096 numbers on `rows` has one row a block, and is the kernel of `registers`."""
     cases = product(("rmsnorm", "softmax", "cross-entropy"), BOTH, ROWS[1:])
@@ -601,20 +461,6 @@ def test_two_times_of_the_same_kernel_agree_as_chapter_8_says(by):
 
 def loss_us(version, dtype, N):
     return us("cross-entropy", version, dtype, N)
-
-
-def test_chapter_9_needs_a_cluster_where_a_row_is_kept(by):
-    keeps_nothing = sweep("cross-entropy", "bfloat16", 128256)
-    lost = {threads: max(keeps_nothing.values()) - share for (threads, _), share in keeps_nothing.items()}
-    few = [loss for threads, loss in lost.items() if threads < 512]
-    assert len(lost) >= 3 and max(lost[threads] for threads in lost if threads >= 512) < 0.01
-    assert by(min(keeps_nothing.values()) > 0.98 and max(few) < 0.01, 0.015 < min(few) < max(few) < 0.035)
-    found = by_blocks("cross-entropy fused", "bfloat16", 128256)
-    more = (*found[8], *found[16])
-    assert max(found[2]) == approx(by(0.81, 0.67), abs=0.01)
-    assert max(found[4]) > 0.99 and len(found[4]) >= 3
-    assert max(more) < max(found[4]) + 0.01 and min(more) < 0.9
-    assert by(min(found[4]) > 0.98 and max(found[4]) >= max(more), True)
 
 
 def test_cross_entropy_online(by):
@@ -681,42 +527,6 @@ def test_cross_entropy_fused_saves_about_a_third(by):
 
 
 # Chapters 10 to 12: measuring, the profiler, case files -----------------------------------------------------------------
-
-
-def test_measuring_the_timers_and_what_a_hint_leaves():
-    large, small = ({p.name: p.us for p in pitfalls.load().series("timer", size=s)} for s in ("large", "small"))
-    graph = "events around a CUDA graph"
-    assert large["host's clock, not waiting"] < large[graph] / 5
-    assert min(time for name, time in small.items() if "graph" not in name) > 5 * small[graph]
-    assert small["events around one launch"] > 1.5 * small["host's clock, waiting"]
-
-    def gain(name):
-        kept, released = (
-            pitfalls.load().us("hint", name, multiple=3, L2=L2) for L2 in ("as it is", "kept lines released")
-        )
-        return released / kept - 1
-
-    assert 0 < gain("a plain copy") < 0.022 and -0.02 < gain("torch's softmax") < 0
-
-
-def test_measuring_only_the_matrix_product_notices_the_clock():
-    def samples(name):
-        return [point.us for point in pitfalls.load().series("clock") if point.name == name]
-
-    matrix, softmax = samples("matrix product of random numbers"), samples("softmax of random numbers")
-    assert min(matrix[1:]) > 1.02 * matrix[0] and max(softmax) < 1.01 * min(softmax)
-    assert median(samples("softmax of zeros")) == approx(median(softmax), rel=0.01)
-    assert median(samples("matrix product of zeros")) < 0.9 * median(matrix)
-
-
-def test_profiler_what_the_softmaxes_keep_busy():
-    *cases, quack = (profile.load()("softmax", name, LONG) for name in ("eager", "compile", "ours", "quack"))
-    assert all(87 < case.of_main("dram_percent") < 92 for case in cases)
-    assert all(c.total("l2_sectors_read") / c.total("l1_load_sectors") == approx(1.5, abs=0.01) for c in cases)
-    hits = [c.of_main("l2_hit_percent") for c in cases]
-    assert hits == sorted(hits) and hits[2] == approx(50, abs=3)
-    cases.append(quack)  # the slowest has the highest occupancy
-    assert max(cases, key=lambda c: c.of_main("warps")) is max(cases, key=lambda c: c.of_main("time_us"))
 
 
 def test_case_files_what_each_verdict_rests_on(by):
@@ -934,29 +744,6 @@ def test_model_what_the_step_gains():
     logits = rows * sizes["vocabulary"] * 2 / 1e9
     assert all(0.8 * logits < gb["ours"] - gb[name] < 1.4 * logits for name in ("torch.compile", "Liger"))
     assert gb["QuACK"] == approx(gb["ours"], rel=0.01)
-
-
-def test_levels_overlap_helps_short_launches_and_the_template_is_no_speed(by):
-    cells = levels.load().cells
-    of_long = {}
-    for cell in cells:
-        saved = 1 - cell.us["overlapping"] / cell.us["template"]
-        short, long = by((0.07, 0.015), (0.06, 0.03))
-        assert short < saved < 0.1 if cell.M == 2048 else abs(saved) < long
-        assert cell.us["warp tile"] < cell.us["template"] and cell.of_copy("what ships") > 0.99
-        assert cell.M != 2048 or 0.5 < cell.us["template"] - cell.us["overlapping"] < 1
-        if cell.M == 32768:
-            of_long[cell.dtype] = round(100 * saved)
-    assert of_long == by({"float32": -1, "bfloat16": 1}, {"float32": 2, "bfloat16": -3})
-    for M in (2048, 8192, 32768):
-        by_type = {cell.dtype: cell.of_copy("template") for cell in cells if cell.M == M}
-        assert by_type["bfloat16"] < by_type["float32"] - 0.05
-
-
-def test_where_next_what_the_two_heat_maps_show(by):
-    places = sweep("softmax", "bfloat16", 32768).values()
-    good = sum(share > 0.985 for share in places) / len(places)
-    assert by(good < 0.2, good > 0.9)
 
 
 def test_four_gpus_gain_more_from_float32_most_of_all_where_the_exchange_weighs():

@@ -19,7 +19,6 @@ from quack_tutorial import cli, machine
         ("record --take nowhere", "record: nowhere: No such file or directory: name"),
         ("record --take file", "record: file is no file that --pack wrote"),
         ("results --records nowhere", "results: there is no folder nowhere"),
-        ("parallel --gloo --ranks 0", "parallel: --ranks takes 1 to 64, "),
         ("simulate softmax --m 2 --n 99999999", "simulate: --m 2 --n 99999999 is more"),
         ("simulate softmax --seed -1", "'-1' is not a whole number of at least 0"),
         ("labs check block-reduce nosuch", "labs: block-reduce has no answer nosuch"),
@@ -30,8 +29,6 @@ from quack_tutorial import cli, machine
 )
 def test_what_is_in_the_way_is_said_in_one_sentence(words, said, tmp_path, monkeypatch, capsys):
     words = shlex.split(words)
-    if words[0] == "parallel":
-        pytest.importorskip("torch")
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("")
     monkeypatch.chdir(tmp_path)

@@ -278,42 +278,6 @@ def test_the_mean_of_a_row_takes_no_division(operation, N):
     assert "div.rn" not in shipped(operation, "bfloat16", N)[1]
 
 
-@pytest.mark.parametrize("spread", ((512, 512, 8, 3), (256, 256, 16, 4), (320, 320, 16, 3)))
-def test_rows_that_threads_do_not_share_evenly_cost_no_spills(spread):
-    for N in (128256, 131072):
-        kernel, text = shipped("rmsnorm backward", "bfloat16", N, of_fields("rmsnorm backward", spread))
-        assert_stays_in_registers(text)
-        assert count(r"@p st\.global\.v4\.b32", text) >= kernel.tile.vectors - kernel.tile.certain
-
-
-@pytest.mark.parametrize(
-    "N, spread", ((262144, (512, 512, 16, 1)), (151936, (320, 320, 16, 1)), (128256, (512, 512, 8, 1)))
-)
-def test_a_row_that_leaves_shared_memory_for_registers_fits_there(N, spread):
-    kernel, text = shipped("rmsnorm backward", "float32", N, of_fields("rmsnorm backward", spread))
-    assert isinstance(kernel, RMSNormBackwardOneStage) and kernel.weight_pipeline.stages == 1
-    assert_stays_in_registers(text)
-    assert count(r"cp\.async\.bulk\.shared", text) == 5  # x and dy in two places of the code, and the weights
-
-
-@pytest.mark.parametrize(
-    "dtype, N, spread",
-    (("bfloat16", 1024, (32, 256, 1, 3)), ("bfloat16", 1000, (64, 256, 1, 2)), ("float32", 3000, (128, 256, 1, 3))),
-)
-def test_several_rows_that_arrive_together_stay_in_registers_and_their_sums_meet_in_their_places(dtype, N, spread):
-    kernel, text = shipped("rmsnorm backward", dtype, N, Config(*spread))
-    assert kernel.rows_adjacent
-    assert_stays_in_registers(text)
-    # x and dy: of the first turns, and of those that follow.
-    assert count(r"cp\.async\.bulk\.shared", text) == 2 * spread[3]
-    # One barrier at the start, two for the sums, and one a turn where warps share a row; a row of one warp waits for nobody.
-    alone = spread[0] == 32
-    assert count(r"(bar|barrier)(\.cta)?\.sync", text) == 3 + (not alone)
-    assert (count(r"bar\.warp\.sync", text) > 0) == alone
-    shared = spread[3] * 2 * spread[1] // spread[0] * kernel.pipeline.width * kernel.dtype.width // 8
-    assert kernel.pipeline.smem_bytes() == shared >= 4 * N * spread[1] // spread[0]
-
-
 def test_a_row_leaves_shared_memory_only_where_a_bulk_copy_brings_it_and_registers_hold_it_once():
     def made(dtype, N, rows="aligned", weight=None, config=(32, 32, 1, 1)):
         return rmsnorm_backward(dtype, N, rows, weight, of_fields("rmsnorm backward", config))
@@ -369,11 +333,6 @@ def test_arguments_are_counted():
         ptx(Softmax(cutlass.Float32, 64), x)
     with pytest.raises(TypeError, match="takes 2 arguments, got 3"):
         ptx(Softmax(cutlass.Float32, 64), x, out, out)
-
-
-def test_resources_are_none_without_ptxas(monkeypatch):
-    monkeypatch.setattr(compiler.shutil, "which", lambda name: None)
-    assert resources(".target sm_90a") is None
 
 
 def test_another_version_of_the_dsl_is_refused_in_one_sentence(monkeypatch):
@@ -513,30 +472,6 @@ def test_a_column_sum_is_launched_early_and_waits_before_it_reads():
     assert text.index("griddepcontrol.wait") < text.index("ld.global")
 
 
-@pytest.mark.parametrize("rows", ("aligned", "congruent"))
-def test_every_load_of_the_loss_has_the_hint_of_its_configuration(rows):
-    for past_l1, loads, policies in (
-        (0, r"ld\.global\.L2::cache_hint\.v4", 1),
-        (1, r"ld\.global\.L1::no_allocate\.v4", 0),
-    ):
-        config = Config(32, 128, vectors_at_once=4, past_l1=past_l1)
-        _, text = shipped("cross-entropy", "bfloat16", 1024, config, rows)
-        assert count(loads, text) == count(r"ld\.global\S*\.v4", text) > 0
-        assert (count(r"createpolicy\S*L2::evict_first", text) > 0) == (policies > 0)
-        assert "evict_last" not in text
-
-
-def test_few_values_are_compared_with_the_target_without_branches():
-    def branches(dtype, N):
-        kernel, text = shipped("cross-entropy backward", dtype, N)
-        return kernel.tile.elements_held, count(r"\bbra\b", text)
-
-    for dtype in DTYPES:
-        assert branches(dtype, 256) == (8, 1)  # whether there is such a row
-    values, found = branches("float32", 1024)
-    assert found > values == 16
-
-
 @pytest.mark.parametrize("operation, bits, rows", TABLES)
 def test_every_line_of_the_shipped_tables_compiles(operation, bits, rows):
     item = {32: "float32", 16: "bfloat16"}[bits]
@@ -555,15 +490,6 @@ def test_the_recorded_listing_is_what_is_compiled(name, kernels, version):
     assert ptx_hash("\n".join(listing.ptx)) == ptx_hash(text), "the kernel changed: run scripts/record_listing.py again"
     wide = sum(".E.128" in line for line in listing.sass)
     assert wide == count(r"(ld|st)\.global\.v4", text) == {"copy-vectors": 8, "softmax-registers": 2}[name]
-
-
-def test_what_the_gradient_of_a_loss_is_multiplied_with_is_on_its_way_before_the_row_is():
-    kernel, specs = with_all("cross-entropy backward", "bfloat16", 4096, "aligned", lse=LSE_AND_REST, dloss="bfloat16")
-    text = ptx(kernel, *specs)
-    loads = re.findall(r"(ld\.global\S*|bar\.warp\.sync|cvt\.f32\.bf16)", text)
-    before = loads[: loads.index("bar.warp.sync")]
-    # b32: lse, its rest, the mean's.
-    assert sorted(before) == ["ld.global.b16", *3 * ["ld.global.b32"], "ld.global.b64"], loads
 
 
 # Rows for which a sweep found what the rule of the last rung gives anyway.

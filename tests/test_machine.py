@@ -50,60 +50,39 @@ def test_other_generations_run_what_they_can(gpu, capability):
     assert found.reason.endswith("and run on the simulator.") is (capability < (9, 0))
 
 
-# What is so, words of the sentence that says it, and of what there is to do.
+# What is so, and words of what there is to do.
 CU126 = {"driver": "570.133.20", "torch": "2.13.0+cu126", "torch_cuda": "12.6"}
+DSL = "nvidia-cutlass-dsl==4.8.1"
 CASES = {
-    "no GPU": (NO_GPU, "this machine has no NVIDIA GPU", "rented H100"),
-    "older than Ampere": (
-        {"gpu": "NVIDIA T4", "compute_capability": (7, 5)},
-        "NVIDIA T4 (compute capability 7.5) is older than Ampere (8.0)",
-        "rented H100",
-    ),
-    "no driver": (NO_GPU | {"driver_trouble": "its driver is missing"}, ": its driver is missing.", "nvidia-smi"),
-    "hidden": (NO_GPU | {"hidden": True}, "CUDA_VISIBLE_DEVICES hides every GPU", "unset CUDA_VISIBLE_DEVICES"),
-    "DSL missing": (
-        {"dsl": None},
-        "(nvidia-cutlass-dsl) is not installed, so the NVIDIA H100 80GB HBM3 cannot be used",
-        "pip install 'torch>=2.11' nvidia-cutlass-dsl==4.8.1 (with that you accept NVIDIA's licence for it)",
-    ),
-    "another DSL": ({"dsl": "4.9.0"}, "CuTe DSL 4.9.0 is installed", "pip install nvidia-cutlass-dsl==4.8.1."),
-    "torch missing": (
-        {"torch": None, "torch_cuda": None},
-        "torch is not installed, so the NVIDIA H100 80GB HBM3 cannot be used",
-        "pip install 'torch>=2.11' nvidia-cutlass-dsl==4.8.1.",
-    ),
+    "no GPU": (NO_GPU, "rented H100"),
+    "older than Ampere": ({"gpu": "NVIDIA T4", "compute_capability": (7, 5)}, "rented H100"),
+    "no driver": (NO_GPU | {"driver_trouble": "its driver is missing"}, "nvidia-smi"),
+    "hidden": (NO_GPU | {"hidden": True}, "unset CUDA_VISIBLE_DEVICES"),
+    "DSL missing": ({"dsl": None}, f"pip install 'torch>=2.11' {DSL} (with that you accept NVIDIA's licence for it)"),
+    "another DSL": ({"dsl": "4.9.0"}, f"pip install {DSL}."),
+    "torch missing": ({"torch": None, "torch_cuda": None}, f"pip install 'torch>=2.11' {DSL}."),
     "torch for the CPU": (
         {"torch": "2.13.0+cpu", "torch_cuda": None},
-        "torch 2.13.0+cpu was built without CUDA",
         "pip uninstall torch, then pip install 'torch>=2.11'",
     ),
-    "a driver older than torch's CUDA": (
-        {"driver": "570.133.20"},
-        "built with CUDA 13.0, which needs driver 580 or newer, and this is 570.133.20",
-        "a build of torch for an older CUDA",
-    ),
+    "a driver older than torch's CUDA": ({"driver": "570.133.20"}, "a build of torch for an older CUDA"),
     "CuTe DSL's libraries for CUDA 13 under a driver for CUDA 12": (
         CU126 | {"flavours": (13,)},
-        "for CUDA 13, which need driver 580 or newer, and this is 570.133.20",
-        "pip uninstall nvidia-cutlass-dsl-libs-cu13, then pip install nvidia-cutlass-dsl==4.8.1",
+        f"pip uninstall nvidia-cutlass-dsl-libs-cu13, then pip install {DSL}",
     ),
-    "no libraries": ({"flavours": ()}, "without its libraries for CUDA", "--force-reinstall nvidia-cutlass-dsl==4.8.1"),
-    "no tvm-ffi": ({"tvm_ffi": None}, "apache-tvm-ffi is not installed", "pip install apache-tvm-ffi."),
-    "macOS": (
-        NO_GPU | {"system": "Darwin", "architecture": "arm64", "dsl": None},
-        "this is macOS",
-        "use a Linux machine",
-    ),
-    "Windows": ({"system": "Windows", "dsl": None}, "this is Windows", "or WSL 2 on this one"),
+    "no libraries": ({"flavours": ()}, f"--force-reinstall {DSL}"),
+    "no tvm-ffi": ({"tvm_ffi": None}, "pip install apache-tvm-ffi."),
+    "macOS": (NO_GPU | {"system": "Darwin", "architecture": "arm64", "dsl": None}, "use a Linux machine"),
+    "Windows": ({"system": "Windows", "dsl": None}, "or WSL 2 on this one"),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_keeps_kernels_off_the_gpu_is_said_with_its_remedy(name):
-    changes, reason, remedy = CASES[name]
+    changes, remedy = CASES[name]
     found = judged(**changes)
-    assert found.device == "cpu" and found.reason.startswith("Kernels run on the simulator: ")
-    assert reason in found.reason and remedy in found.problems[0].remedy and found.problems[0].where
+    (problem, *_) = found.problems
+    assert found.device == "cpu" and problem.what in found.reason and remedy in problem.remedy and problem.where
 
 
 def test_all_missing_packages_are_listed_at_once():
@@ -146,29 +125,25 @@ def test_what_is_missing_beside_is_noted_and_keeps_no_kernel_off_the_gpu(name):
 
 
 NO_TORCH = {"torch": None, "torch_cuda": None}
-VERDICTS = {  # what works, and what to type next
-    "all is well": ({}, "run on it, and on the simulator", "make lab"),
-    "no GPU": (NO_GPU, "runs here, on the simulator", "make lab"),
-    "torch is missing beside a GPU": (
-        NO_TORCH,
-        "cannot be used",
-        "pip install 'torch>=2.11' nvidia-cutlass-dsl==4.8.1",
-    ),
-    "torch is missing": (NO_GPU | NO_TORCH, "which most cells need", "pip install 'torch>=2.11'"),
-    "hidden": (NO_GPU | {"hidden": True}, "hides every GPU of this machine", "unset CUDA_VISIBLE_DEVICES"),
-    "old driver": ({"driver": "570.133.20"}, "and this is 570.133.20", "nvidia-smi"),
-    "numpy": (NO_GPU | {"numpy": None}, "Nothing runs yet", "pip install numpy"),
+VERDICTS = {  # what to type next
+    "all is well": ({}, "make lab"),
+    "no GPU": (NO_GPU, "make lab"),
+    "torch is missing beside a GPU": (NO_TORCH, f"pip install 'torch>=2.11' {DSL}"),
+    "torch is missing": (NO_GPU | NO_TORCH, "pip install 'torch>=2.11'"),
+    "hidden": (NO_GPU | {"hidden": True}, "unset CUDA_VISIBLE_DEVICES"),
+    "old driver": ({"driver": "570.133.20"}, "nvidia-smi"),
+    "numpy": (NO_GPU | {"numpy": None}, "pip install numpy"),
 }
 
 
 @pytest.mark.parametrize("name", VERDICTS)
-def test_the_doctor_ends_with_what_works_and_what_to_type(monkeypatch, capsys, name):
-    changes, works, typed = VERDICTS[name]
+def test_the_doctor_ends_with_what_to_type(monkeypatch, capsys, name):
+    changes, typed = VERDICTS[name]
     monkeypatch.setattr(machine, "detect", lambda: judged(**changes))
     monkeypatch.setattr(machine, "next_command", lambda found: "make lab")
     monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
     assert cli.main(["doctor"]) == ("numpy" in changes)
-    assert capsys.readouterr().out.splitlines()[-1].endswith(f"{works}. Next: {typed}")
+    assert capsys.readouterr().out.splitlines()[-1].endswith(f". Next: {typed}")
 
 
 def test_the_doctor_in_jupyterlab_does_not_say_how_to_start_it(monkeypatch):
@@ -331,15 +306,8 @@ def test_start_prints_the_sentence_and_answers_imports_only_in_a_notebook_withou
     assert said[1].endswith("pip install 'torch>=2.11'")
 
 
-def test_doctor_lists_what_is_there_and_what_to_do(monkeypatch, capsys):
+def test_the_doctor_s_json_has_what_is_there_and_what_to_do(monkeypatch, capsys):
     monkeypatch.setattr(machine, "detect", lambda: judged(dsl=None))
-    assert cli.main(["doctor"]) == 0
-    text = capsys.readouterr().out
-    assert "GPU             NVIDIA H100 80GB HBM3, compute capability 9.0\n" in text
-    assert "CuTe DSL        none\n" in text
-    assert "counters        may be read\n" in text
-    assert "free disk       40 GB\n" in text
-    assert "- CuTe DSL (nvidia-cutlass-dsl) is not installed, so the NVIDIA H100 80GB HBM3 cannot be used" in text
     assert cli.main(["doctor", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert (answer["device"], answer["simulator"], answer["dsl"]) == ("cpu", True, None)

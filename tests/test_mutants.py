@@ -2,9 +2,6 @@
 
 import operator
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -84,30 +81,6 @@ def test_mistakes_with_layouts_and_types_are_made_where_they_are_asked_for(tmp_p
         ("type", "`value = cutlass.Float32(0.0)` removed"),
     ]
     assert {m.kind for m in mutants.mutants_of(str(path))} == {"predicate"}
-
-
-IN_A_NOTEBOOK = """
-from IPython.core.interactiveshell import InteractiveShell
-from ipykernel.compiler import XCachingCompiler
-
-shell = InteractiveShell.instance(compiler_class=XCachingCompiler)
-for cell in {cells!r}:
-    shell.run_cell(cell, store_history=True).raise_error()
-"""
-BREAKS = """
-from cutesim import mutants
-broken = mutants.outcomes(BlockSum(), lambda: (np.arange(128, dtype=np.float32), np.zeros(128, np.float32)))
-print(next(outcome.said for outcome in broken.outcomes if "barrier() removed" in outcome.edit))
-"""
-
-
-def test_a_notebooks_cell_is_called_by_its_number():
-    pytest.importorskip("ipykernel", reason="ipykernel is not installed, which runs notebooks")
-    first = "import numpy as np\nfrom cutesim.language.loading import answer_imports\nanswer_imports(globals())"
-    cells = [first, Path(broken_block.__file__).read_text(encoding="utf-8").strip(), BREAKS]
-    script = IN_A_NOTEBOOK.format(cells=cells)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert "cell 2:" in done.stdout and "cell:" not in done.stdout, done.stdout + done.stderr
 
 
 def test_the_kernel_is_itself_again_afterwards(cluster):

@@ -129,16 +129,6 @@ def far(middle, M=5, N=257):
     return torch.randn(M, N, generator=generator) + middle, torch.randint(N, (M,), generator=generator)
 
 
-@pytest.mark.parametrize("value", (3e38, -3e38, 0.0))
-def test_rows_of_one_number_however_large_lose_log_n(value):
-    x, target = torch.full((3, 1000), value, requires_grad=True), torch.tensor([0, 500, 999])
-    losses = ops.cross_entropy(x, target, reduction="none")
-    torch.testing.assert_close(losses, torch.full((3,), np.log(1000.0), dtype=torch.float32), rtol=1e-6, atol=0)
-    torch.testing.assert_close(ops.cross_entropy_with_grad(x.detach(), target)[0], losses.detach(), rtol=1e-6, atol=0)
-    (dx,) = torch.autograd.grad(losses.sum(), x)
-    torch.testing.assert_close(dx, 1e-3 - torch.nn.functional.one_hot(target, 1000), rtol=1e-6, atol=1e-9)
-
-
 @pytest.mark.parametrize("middle", FAR)
 def test_what_rounding_a_log_sum_exp_left_off_is_kept_for_the_gradient(middle):
     from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy, CrossEntropyBackward

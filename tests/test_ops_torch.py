@@ -404,11 +404,6 @@ def test_torch_func_inside_compiled_code_is_refused():
         compiled(rows("cpu"))
 
 
-def test_what_is_traced_records_the_operation(device):
-    traced = torch.jit.trace(ops.softmax, (rows(device),))
-    close(traced(2 * rows(device)), torch.softmax(2 * rows(device), -1))
-
-
 def test_threads_may_call_together(device):
     gate, wrong = threading.Barrier(4), []
 

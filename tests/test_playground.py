@@ -435,7 +435,8 @@ def test_the_playground_by_mouse_and_keyboard(root, tmp_path):
     raw = "\n".join(re.findall(r"```\{raw\} html\n(.*?)```", source, re.DOTALL)).replace("../_static", "_static")
     (tmp_path / "page.html").write_text(
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Layouts</title>'
-        f'<meta name="viewport" content="width=device-width"></head><body><main><h1>Layouts</h1>{raw}</main></body></html>',
+        '<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,"></head>'
+        f"<body><main><h1>Layouts</h1>{raw}</main></body></html>",
         encoding="utf-8",
     )
     seen = driven(root, "playground", tmp_path)

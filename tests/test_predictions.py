@@ -137,15 +137,15 @@ PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{tit
 
 
 def with_static(root, folder):
-    """Puts what the site's pages share into a folder; skips where there is no browser to look at it."""
-    if lack := missing_tool(root):
-        skip_unless_required(lack)
+    """Puts what the site's pages share into a folder."""
     shutil.copytree(root / "book/static", folder / "_static")
     (folder / "_static/palette.css").write_text(theme.palette(), encoding="utf-8")  # as book_site.py does
 
 
 def driven(root, script, folder):
-    """What a script of tests/site saw on a folder's pages, where nothing was wrong."""
+    """What a script of tests/site saw on a folder's pages, where nothing was wrong; skips where there is no browser."""
+    if lack := missing_tool(root):
+        skip_unless_required(lack)
     command = ["node", str(root / f"tests/site/{script}.mjs"), str(folder), "--chromium", find_chromium()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -170,44 +170,6 @@ def test_python_is_ready_in_5_s_and_a_simulation_takes_less_than_300_ms(reader):
     assert median(map(min, *took)) < 0.3
 
 
-def test_a_reader_breaks_a_kernel_and_mends_it(reader):
-    """Chapter 5: without its barrier the block reduce races, and the report names both lines; put back, the race is gone."""
-    built = built_cells(reader.site / "notebooks/05-block-reduce.html")
-    number, watched = (
-        next(n for n in built if text in built[n][0]) for text in ("def block_reduce", "watch(block_reduce")
-    )
-    whole, barrier = built[number][0], "    cute.arch.barrier()\n"
-    assert whole.count(barrier) == 1
-    broken = [{"type": [number, whole.replace(barrier, "")]}, {"enter": watched}]
-    mended = [{"type": [number, whole]}, {"enter": watched}]
-    said, again = reader("05-block-reduce", *broken, {"axe": True}, *mended)["said"]
-    assert re.search(rf"Race \(read after write\).*cell {number}:\d+.*cell {number}:\d+", " ".join(said.split()))
-    assert comparable(again) == comparable(built[watched][1])
-
-
-def test_a_reader_mends_the_race_and_finds_the_change_again(reader):
-    """Chapter 5: the kernel without its barrier races; with the barrier put back it does not; the change survives a reload."""
-    built = built_cells(reader.site / "notebooks/05-block-reduce.html")
-    number, watched, raced = (
-        next(n for n in built if text in built[n][0])
-        for text in ("def no_barrier", "watch(no_barrier", "figures.race(run.trace")
-    )
-    barrier = "        buffer[warp] = value\n    cute.arch.barrier()"
-    steps = [
-        {"run": raced},
-        {"replace": [number, "        buffer[warp] = value", barrier]},
-        {"reload": True},
-        {"run": watched},
-    ]
-    broken = one(reader("05-block-reduce", *steps[:1]), raced)
-    assert re.search(
-        rf"Race \(read after write\).*cell {number}:\d+.*cell {number}:\d+", " ".join(broken["text"].split())
-    )
-    assert broken["alive"] == 1
-    mended = one(reader("05-block-reduce", *steps[1:]), watched)
-    assert mended["text"].count("[8256.0, 8256.0, 8256.0, 8256.0]") == 4
-
-
 def one(answer, number):
     """What a cell shows in the end."""
     return next(cell for cell in answer["cells"] if cell["number"] == number)
@@ -259,6 +221,7 @@ def test_a_sandbox_kernel_travels_in_its_link(reader):
     assert re.search(r"Race \(read after write\) on shared memory.*wrote at cell 2:\d+.*read at cell 2:\d+", text)
 
 
+BEGIN = {"visit": ""}, {"click": "Run in this page"}, {"wait": "Every cell can be changed now"}
 NONE, BACK = "    # cute.arch.barrier()", "    cute.arch.barrier()"
 
 
@@ -453,27 +416,6 @@ def test_run_all_forgets_what_a_line_that_is_gone_did_to_a_module(reader):
     assert [cell["text"] for cell in answer["looks"][0]["cells"][2:4]] == ["3.141592653589793\n"] * 2
 
 
-def test_a_name_comes_from_above_and_a_change_from_below_is_named(reader):
-    """In whatever order cells run, each has the names of those above it; what it cannot have is said."""
-    steps = [
-        {"type": [3, "import numpy as np\ntile = np.zeros(4)"]},
-        {"type": [4, "print('sum', tile.sum())"]},
-        {"type": [5, "tile[0] = 7\nlater = 1"]},
-        {"enter": 5},
-        {"enter": 4},
-        {"type": [4, "print(later)"]},
-        {"enter": 4},
-        {"type": [4, "print('sum', tile.sum())"]},
-        {"run": 0},
-        {"look": True},
-    ]
-    answer = reader("sandbox", *steps)
-    _, changed, missing = answer["said"]
-    assert changed.startswith("sum 7.0") and "This uses `tile` as cell 5, which stands below, left it." in changed
-    assert missing.endswith("`later` comes from cell 5, which stands below: a cell sees what is above it.\n")
-    assert answer["looks"][0]["cells"][3]["text"] == "sum 0.0\n"
-
-
 def test_output_comes_as_it_is_printed_stays_when_stopped_and_is_cut_when_long(reader):
     """What an endless cell printed is there after Stop; of 200,000 lines the page shows the beginning and the end, in boxes
     that scroll."""
@@ -502,9 +444,7 @@ def test_output_comes_as_it_is_printed_stays_when_stopped_and_is_cut_when_long(r
 def test_what_the_reader_wrote_is_there_before_python_is(reader):
     """After a reload, in a second tab, and when both tabs write; without a byte of Python."""
     steps = [
-        {"visit": ""},
-        {"click": "Run in this page"},
-        {"wait": "Every cell can be changed now"},
+        *BEGIN,
         {"replace": [2, "THREADS = 64", "THREADS = 32"]},
         {"visit": ""},
         {"look": True},
@@ -535,9 +475,7 @@ def test_what_the_reader_wrote_is_there_before_python_is(reader):
 
 def test_whose_text_is_chosen_in_one_tab_is_followed_by_another(reader):
     steps = [
-        {"visit": ""},
-        {"click": "Run in this page"},
-        {"wait": "Every cell can be changed now"},
+        *BEGIN,
         {"type": [2, "mine = 1"]},
         {"keys": [3, "Home"]},
         {"tab": 1},
@@ -556,9 +494,7 @@ def test_whose_text_is_chosen_in_one_tab_is_followed_by_another(reader):
 
 def test_an_edit_of_another_tab_leaves_what_is_typed_here(reader):
     steps = [
-        {"visit": ""},
-        {"click": "Run in this page"},
-        {"wait": "Every cell can be changed now"},
+        *BEGIN,
         {"type": [2, "mine = 1"]},
         {"tab": 1},
         {"type": [2, "theirs = 1"]},
@@ -575,9 +511,7 @@ def test_an_edit_of_another_tab_leaves_what_is_typed_here(reader):
 def test_a_link_opens_beside_what_the_reader_wrote(reader):
     """It says where it comes from; typing in it keeps what was there, and "Keep it as mine" too."""
     steps = [
-        {"visit": ""},
-        {"click": "Run in this page"},
-        {"wait": "Every cell can be changed now"},
+        *BEGIN,
         {"type": [2, "mine = 1"]},
         {"type": [3, "mine = 2"]},
         {"visit": {"2": "linked = 1"}},
@@ -609,7 +543,7 @@ def test_a_link_opens_beside_what_the_reader_wrote(reader):
 
 def test_each_text_that_was_replaced_can_be_had_back(reader):
     """Also what was made of one link when another one is opened."""
-    steps = [{"visit": ""}, {"click": "Run in this page"}, {"wait": "Every cell can be changed now"}]
+    steps = [*BEGIN]
     for text in ("first = 1", "second = 2", "third = 3"):
         steps += [{"type": [2, text]}, {"click": "the book's"}]
     steps += [{"visit": {"2": "linked = 1"}}, {"type": [2, "linked = 1 + mine"]}, {"visit": {"2": "other = 1"}}]
@@ -668,7 +602,7 @@ def test_a_link_that_cannot_be_read_is_a_sentence(reader):
 
 
 def test_a_browser_that_keeps_nothing_says_so_once_and_asks_before_it_leaves(reader):
-    steps = [{"full": True}, {"visit": ""}, {"click": "Run in this page"}, {"wait": "Every cell can be changed now"}]
+    steps = [{"full": True}, *BEGIN]
     kept = reader("sandbox", {"visit": ""}, *steps[2:], {"type": [2, "x = 1"]}, {"look": True})["looks"][0]
     assert not kept["asks"] and not any("does not keep" in words for words in kept["bar"])
     lost = reader("sandbox", {"visit": ""}, *steps, {"type": [2, "x = 1"]}, {"type": [3, "y"]}, {"look": True})[
@@ -768,16 +702,6 @@ def test_a_lab_that_is_not_solved_says_so_without_a_traceback(reader):
     watched = [text for text in told if text.startswith("Nothing to watch yet: ")]
     assert (len(told), len(watched)) == (7, 1) and not any("Traceback" in text for text in told)
     assert told[-1].startswith("traffic: cell 6:23: RuntimeError: this cell is not filled in yet")
-
-
-def test_a_wrong_answer_is_told_its_mistake_in_the_page(reader):
-    """The butterfly that shuffles down leaves the right pair in lane 0 alone."""
-    steps = typed("butterfly")
-    for step in steps:
-        step["type"][1] = step["type"][1].replace("shuffle_sync_bfly", "shuffle_sync_down")
-    cells = reader("labs/butterfly", *steps, {"run": 0})["cells"]
-    said = next(cell["text"] for cell in cells if cell["text"].startswith("warps: "))
-    assert "every lane of the row needs the pair, and only lane 0 has it" in said
 
 
 def texts_of(name, content):

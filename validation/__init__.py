@@ -14,11 +14,11 @@
 | `gpu.shipped`    | nothing: what compute-sanitizer says of the kernels that ship                      | a Hopper GPU |
 | `gpu.opinfo`     | nothing: the operations on a GPU, against torch on the samples of torch's tests    | a Hopper GPU |
 
-What several suites use: `command` runs them, `workers` keeps a GPU's jobs in processes of their own, `random_reference` says what a
-random kernel computes, `differences` why a GPU may count otherwise than the source says. What they run: `corpus`,
-`random_kernels`, `language_kernels`, `staged_copy`, and `trials`, the package's kernels on the same inputs everywhere.
-`quack_tutorial.records.suite` says what a suite gives and how it is kept. Five comparisons were made once and are kept as records
-alone: `grading`, `checkers`, `beside`, `published`, `others`.
+What several suites use: `command` runs them, `workers` keeps a GPU's jobs in processes of their own, `random_reference` says
+what a random kernel computes, `outputs` what is compared, `differences` why a GPU may count otherwise than the source says.
+What they run: `corpus`, `random_kernels`, `language_kernels`, `staged_copy`, and `trials`, the package's kernels on the same
+inputs everywhere. `quack_tutorial.records.suite` says what a suite gives and how it is kept. Five comparisons were made once
+and are kept as records alone: `grading`, `checkers`, `beside`, `published`, `others`.
 """
 
 from cutesim.language.loading import answer_package

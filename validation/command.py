@@ -31,17 +31,18 @@ def run(args) -> int:
     needs = dict(SUITES)
     unknown = [name for name in args.suites if name not in needs]
     if unknown:
-        print(f"validate: there is no suite {unknown[0]!r}; there are {', '.join(needs)}.", file=sys.stderr)
+        print(f"validation: there is no suite {unknown[0]!r}; there are {', '.join(needs)}.", file=sys.stderr)
         return 2
     if args.record is not None and args.sample:
-        print("validate: a record holds whole suites; leave --sample or --record out.", file=sys.stderr)
+        print("validation: a record holds whole suites; leave --sample or --record out.", file=sys.stderr)
         return 2
     folder = Path(args.record or report.default_folder())
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         print(
-            f"validate: {folder} cannot hold records ({error.strerror}): name a folder with --record.", file=sys.stderr
+            f"validation: {folder} cannot hold records ({error.strerror}): name a folder with --record.",
+            file=sys.stderr,
         )
         return 2
     if args.list:

@@ -1,4 +1,4 @@
-"""The other implementations: a module a family of operations, put together with `setups`.
+"""The other implementations: `softmax`, `rmsnorm`, `layernorm` and `cross_entropy`, put together with `setups`.
 
 | table           | operation -> provider -> setup function                                   |
 |-----------------|---------------------------------------------------------------------------|

@@ -1,4 +1,4 @@
-"""Both cards on every page: what `quack_tutorial.other_cards` published beside a cell's output stands there, too; one is shown.
+"""Every recorded card on every page: what `quack_tutorial.other_cards` published stands beside a cell's output; one is shown.
 
 What a cell gave on the book's own card is in `div.qt-card.qt-of-h100`, and what it gave on another in `details.qt-card.qt-of-h200`:
 without scripts a reader has both, one folded. `static/cards.js` keeps the choice of a reader as `data-card` of the page's root, and

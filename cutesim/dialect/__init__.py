@@ -5,6 +5,6 @@
 | `names`     | what `cutlass.…` and `cute.…` mean in simulated source                                       |
 | `functions` | functions of the language itself: const_expr, printf, where                                  |
 | `assembly`, `packed` | PTX by its text; several numbers in one register                                    |
-| `ptx`       | inline assembly's operands                                                                   |
+| `ptx`       | `cute.arch.inline_ptx`: operands and results                                                 |
 | `dialects`  | names from below CuTe DSL                                                                     |
 """

@@ -27,7 +27,7 @@ def decorator(kind: str):
 
         @functools.wraps(function)
         def refused(*args, **kwargs):
-            function  # noqa: B018  # in the closure, where `twins.undecorated` finds it
+            function  # noqa: B018  # in the closure, where `proxies.undecorated` finds it
             return host.call(refused, args, kwargs)
 
         refused.decorated_as = kind

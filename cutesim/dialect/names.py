@@ -189,7 +189,7 @@ class _Spaces:
 SPACES = _Spaces()
 ARCH = Namespace(
     "cute.arch",
-    {name: getattr(room, name) for room, names in _ARCH.items() for name in names.split()}
+    {name: getattr(module, name) for module, names in _ARCH.items() for name in names.split()}
     | {
         "WARP_SIZE": WARP,
         "elect_one": elect_one,

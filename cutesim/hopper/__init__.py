@@ -1,4 +1,4 @@
-"""What published Hopper kernels use that this book's do not: importing this package adds it to `names`; all else works without it.
+"""What published Hopper kernels use that this book's do not: importing it adds to `dialect.names`; all else works without it.
 
 | module          | what                                                                                    |
 |-----------------|-----------------------------------------------------------------------------------------|

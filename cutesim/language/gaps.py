@@ -1,6 +1,6 @@
 """What a kernel uses that the simulator does not have: all of it at once, with its lines, found by reading the source.
 
-`lacking(function)` follows a function to what it calls, as `twins` would, without running anything. It sees names of the DSL
+`lacking(function)` follows a function to what it calls, as `proxies` would, without running anything. It sees names of the DSL
 and statements; not methods of values, which are known only when the kernel runs.
 """
 

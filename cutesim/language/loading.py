@@ -2,7 +2,7 @@
 
 The import statement of that module alone is answered with the simulator's names. sys.modules and the import system stay as they
 are: no package or finder named cutlass exists, and nothing but simulated source can use what is answered. A file that is
-loaded only to be simulated (`quack-tutorial simulate FILE.py`) is answered also where the DSL is installed: always=True.
+loaded only to be simulated (`cutesim check FILE.py`) is answered also where the DSL is installed: always=True.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The machine that moves bytes: who runs, who waits for whom.
+"""The machine that moves bytes: who runs, who waits for whom, which copy moves what, and what a host may call.
 
 | module                        | what                                                                          |
 |-------------------------------|-------------------------------------------------------------------------------|

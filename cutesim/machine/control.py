@@ -119,7 +119,7 @@ def not_for_the_reader() -> None:
         raise error
 
 
-INSTEAD: dict = {}  # id of one of Python's own functions: what is called in its place (`pythons`)
+INSTEAD: dict = {}  # id of one of Python's own functions: what is called in its place (`language.builtins`)
 FOREIGN: set = set()  # modules whose functions run as they are
 _PLAIN = (types.FunctionType, types.MethodType)
 

@@ -1,7 +1,7 @@
 """Copies: atoms, tiled copies and their partitions, predicates, vectorised and asynchronous movement.
 
 One instruction moves one atom's values: a tensor partitioned by a tiled copy has shape ((atom values, rest), M, N), and the copy
-issues one instruction per (rest, M, N). Not covered: tensor-map TMA, multicast, swizzled shared memory.
+issues one instruction per (rest, M, N). Tensor maps and multicast are in `hopper.tensor_maps`.
 """
 
 from __future__ import annotations

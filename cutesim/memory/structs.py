@@ -7,7 +7,7 @@
 | `cute.struct.Align[field, bytes]` | the same, at a multiple of so many bytes               |
 | another struct                    | that, placed there                                     |
 
-Members lie in the order of the annotations, each at its own alignment. Not covered: unions, swizzles.
+Members lie in the order of the annotations, each at its own alignment. Not covered: unions.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def _is_shared_store(row) -> bool:
 
 
 class Order:
-    """What `simulator.scheduler` asks who goes next. `choose(ready, steps)` gives one of the agents that can go, given the steps so
+    """What `machine.scheduler` asks who goes next. `choose(ready, steps)` gives one of the agents that can go, given the steps so
     far; what it raises ends the run."""
 
     control = CONTROL

@@ -1,4 +1,4 @@
-"""The part of torch that the chapters use, on numpy: what answers `import torch` where torch is not, in a web page or a script.
+"""The part of torch that scripts and notebooks use, on numpy: what answers `import torch` where torch is not.
 
 A tensor shares its bytes with a numpy array. Numbers are torch's: the same dtypes come out of the same operations,
 `randn` and `rand` give torch's sequence for a seed (its last bit can differ), and a tensor prints as torch prints it.

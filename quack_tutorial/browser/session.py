@@ -18,7 +18,7 @@ cells* therefore starts Python anew.
 | `lines`      | of the printed runs, as JSON: what each line of a cell moved, {cell: {line: [[kind, words], ...]}} |
 | `verdict`  | as JSON: what `quack_tutorial.notebook.VERDICTS` has of this cell; by nothing else does the page know what is right |
 | `card`     | of a cell that depends on it, itself or by a name from above: the card whose records it read |
-| `chart`    | a sentence chart cannot be drawn here, the one in the page is the book's   |
+| `chart`    | a sentence: this chart cannot be drawn here; the one in the page is the book's |
 | `note`       | a sentence: the cell used a value that a cell below it has changed               |
 
 Not covered: magics, `In` and `Out`, widgets, rich outputs other than HTML.

@@ -30,7 +30,7 @@ ORIGIN = (
 
 @dataclass(frozen=True)
 class Chooser:
-    """The figure of `orders.Choices`."""
+    """The figure of `cutesim.orders.choices.Choices`."""
 
     title: str
     choices: object

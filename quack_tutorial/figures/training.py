@@ -106,8 +106,6 @@ def costs(training) -> Chart | Shown:
 
 def scaling(found, model=None, beyond=(8, 16, 32)) -> Chart | Shown:
     """Speed-up over one GPU against the number of GPUs, a line a size; dotted where it is `model`'s for `beyond`."""
-    if not found:
-        return not_yet("quack-tutorial parallel --out FILE")
     cells = [cell for record in found for cell in record.cells if cell.dtype == "bfloat16"]
     ranks = sorted({cell.ranks for cell in cells})
     rows, words = sorted({cell.M for cell in cells}, reverse=True), sorted({cell.N for cell in cells}, reverse=True)
@@ -171,9 +169,7 @@ WAYS = {
 
 
 def vocabulary(found) -> Chart | Shown:
-    """Bars of the time of loss and gradient for each way of `bench.parallel`: a group a number of GPUs and a vocabulary."""
-    if not found:
-        return not_yet("quack-tutorial parallel --out FILE")
+    """Bars of the time of loss and gradient for each way: a group a number of GPUs and a vocabulary."""
     cells = [cell for record in found for cell in record.cells if cell.ranks > 1]
     most = max(cell.M for cell in cells)
     ends = {pick(cell.N for cell in cells if cell.M == most) for pick in (min, max)}

@@ -75,9 +75,9 @@ def column_sum(N: int, dtype: str) -> tuple:
 
 def element(dtype: str | None):
     """The type in CuTe DSL: "float32" -> Float32; None for None."""
-    from quack_tutorial.kernels import softmax
+    from quack_tutorial.kernels import layout
 
-    return dtype and getattr(softmax.cutlass, DTYPES[dtype])
+    return dtype and getattr(layout.cutlass, DTYPES[dtype])
 
 
 def dtype_of(array) -> str:

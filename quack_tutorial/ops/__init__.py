@@ -9,8 +9,9 @@
 | `cross_entropy_with_grad` | the losses and the gradient of their sum, in one pass |                           |
 | `RMSNorm`, `LayerNorm`, `CrossEntropyLoss` | the same as modules, in place of torch.nn's |                  |
 
-Arguments are torch's, but for normalized_shape: a row is the last dimension. What another order or shape would mean is said in
-the error, with the call to write.
+The last line's classes are in `modules`; what is called is in the module of its name. Arguments are torch's, but for
+normalized_shape: a row is the last dimension. What another order or shape would mean is said in the error, with the call to
+write.
 
 CUDA tensors run on kernels that are compiled once for a type and a row length and serve every number of rows; CPU tensors
 run on the simulator, the same kernels. Arguments are checked before anything runs; nothing is copied, converted or

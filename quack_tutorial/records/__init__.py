@@ -27,7 +27,7 @@ What does not:
 `changed_kernels.json` names the operations whose kernels have changed since they were timed, see `quack_tutorial.records.bench`.
 
 In a file, some fields are the provenance (device, driver, versions, date, command and what else there is to say), and one is the
-list of rows. The modules of this room say what a row is, and what follows from rows.
+list of rows. `statistics` has medians and ratios. The modules of this room say what a row is, and what follows from rows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The recorded times of cross-entropy over a vocabulary in parts: what `quack-tutorial parallel` wrote, read."""
+"""The recorded times of cross-entropy over a vocabulary in parts, as read; each record names the program that made it."""
 
 from __future__ import annotations
 

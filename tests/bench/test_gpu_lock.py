@@ -48,25 +48,21 @@ def test_who_comes_second_waits_until_the_gpu_of_the_first_is_done(path):
         assert lock.held
 
 
-def test_who_waits_says_so_and_how_long_it_had_the_gpu(path):
-    said, began = [], time.monotonic()
+def test_who_waits_says_so(path):
+    said = []
     lock, other = GpuLock(path), GpuLock(path)
     lock.tell = said.append
     with lock:
-        time.sleep(0.1)
-    assert said == []
+        assert said == []
     other.take()
     threading.Timer(0.2, other.give).start()
     with lock:
         assert said == [True, False]
-        time.sleep(0.1)
-    assert 0.2 <= lock.seconds <= time.monotonic() - began - 0.2
 
 
 def test_alone_a_turn_is_nothing():
     with GpuLock(None, lambda: pytest.fail("nobody waits for the GPU")) as lock:
         assert lock.held
-    assert lock.seconds == 0
     gpu_lock.give_while_compiling(lock)  # changes nothing of torch, which may not be there
 
 
@@ -222,8 +218,7 @@ def test_a_worker_has_the_gpu_while_it_measures_and_says_when_it_waits(path):
         assert said() == {"doing": "waiting"}
         lock.give()
         assert [said(), said()] == [{"doing": "starting"}, {"doing": "inputs"}]
-        answer = said()
-        assert answer["cell"] == {"held": True} and 0 <= answer["held"] < 5  # not the time that it waited
+        assert said() == {"cell": {"held": True}}
         lock.take()
         process.stdin.close()
     lock.give()

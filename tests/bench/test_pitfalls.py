@@ -1,8 +1,5 @@
 """`quack-tutorial pitfalls`: its record as the chapter reads it, what it refuses, and its steps with a GPU that is played."""
 
-import contextlib
-import itertools
-import sys
 import types
 
 import pytest
@@ -10,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from bench import pitfalls
-from quack_tutorial import card, timing
+from quack_tutorial import card
 from quack_tutorial.records import pitfalls as records
 from quack_tutorial.records import save
 
@@ -109,82 +106,3 @@ def test_a_gpus_state_is_what_nvml_says(monkeypatch):
     assert pitfalls.gpu_state() == {"sm_mhz": 1980, "watts": 650.5}  # what it does not know is left out
     monkeypatch.setattr(pitfalls.machine, "load_nvml", lambda: None)
     assert pitfalls.gpu_state() == {}
-
-
-class PlayedEvent:
-    """An event of a GPU on which each look at the clock is a millisecond later."""
-
-    ticks = itertools.count()
-
-    def __init__(self, enable_timing):
-        assert enable_timing
-
-    def record(self):
-        self.at = next(self.ticks)
-
-    def elapsed_time(self, later):
-        return float(later.at - self.at)
-
-
-@pytest.fixture
-def played(monkeypatch):
-    """A GPU without kernels: launches do nothing, graphs only count their replays."""
-    replays = []
-
-    def capture(call, inputs, launches, pool=None):
-        call(*inputs[0])
-        graph = types.SimpleNamespace(replay=lambda: replays.append(launches))
-        made = types.SimpleNamespace(graph=graph, launches=launches)
-        made.released = lambda: made
-        return made
-
-    for name, made in {
-        "Event": PlayedEvent,
-        "Stream": lambda: None,
-        "stream": lambda other: contextlib.nullcontext(),
-        "synchronize": lambda: None,
-        "graph_pool_handle": lambda: None,
-        "empty_cache": lambda: None,
-    }.items():
-        monkeypatch.setattr(torch.cuda, name, made)
-    monkeypatch.setattr(timing, "capture", capture)
-    monkeypatch.setattr(timing, "clear_l2", lambda: True)
-    monkeypatch.setattr(timing, "interleaved_us", lambda graphs, rounds: {name: [1.0] * rounds for name in graphs})
-    driver = types.SimpleNamespace(cuCtxResetPersistingL2Cache=lambda: (0,))
-    bindings = types.SimpleNamespace(driver=driver)
-    modules = {
-        "cuda": types.SimpleNamespace(bindings=bindings),
-        "cuda.bindings": bindings,
-        "cuda.bindings.driver": driver,
-    }
-    modules["quack_tutorial.plain_kernels"] = types.SimpleNamespace(plain=lambda *settings: lambda x: x)
-    for name, module in modules.items():
-        monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.setattr("quack_tutorial.plain_kernels", modules["quack_tutorial.plain_kernels"], raising=False)
-    small = torch.zeros(2, 8, dtype=torch.bfloat16)
-    monkeypatch.setattr(pitfalls, "_inputs", lambda M, N, count: [(small,)] * count)
-    monkeypatch.setattr(pitfalls, "_slots", lambda M, N, multiple: max(1, multiple))
-    monkeypatch.setattr(pitfalls, "_softmax", lambda: lambda x: x)
-    for name in ("randn", "zeros"):
-        monkeypatch.setattr(torch, name, lambda *shape, device, dtype: small.new_ones(8, 8))
-    monkeypatch.setattr(pitfalls, "SECONDS", 0.01)
-    monkeypatch.setattr(pitfalls.time, "sleep", lambda seconds: None)
-    return replays
-
-
-@pytest.mark.parametrize(
-    ("series", "points", "samples"),
-    [("timer", 10, 11), ("L2", 3, 11), ("hint", 18, 11), ("stream", 2, 11), ("itself", 4, 40), ("clock", None, 1)],
-)
-def test_each_series_gives_its_points(played, series, points, samples):
-    found = list(pitfalls.SERIES[series]())
-    assert points is None or len(found) == points
-    assert {(point.series, len(point.samples_us)) for point in found} == {(series, samples)}
-    assert all(us >= 0 for point in found for us in point.samples_us)
-    places = [(point.name, *map(str, point.facts.values())) for point in found]
-    assert series == "clock" or len(set(places)) == len(places)
-
-
-def test_what_stands_before_a_sample_of_hints_is_the_kernel_that_asks(played):
-    list(pitfalls.hints())
-    assert len(played) == 2 * 3 * 3 * pitfalls.ROUNDS * 2  # each sample is a replay of the one, then one of the other

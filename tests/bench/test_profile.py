@@ -36,20 +36,6 @@ def test_each_case_is_one_that_the_benchmark_knows():
         assert case.provider in {**PROVIDERS[case.operation], **operation.ladder}, case
 
 
-def test_the_record_tells_the_story_of_softmax_at_131072():
-    from quack_tutorial.records import profile as records
-
-    record = records.load()
-    row = 16384 * 131072 * 4
-    reads = {case.provider: case.total("dram_read_bytes") / row for case in record.of("softmax", 131072)}
-    assert 0.98 < reads["ours"] < 1.02 and 0.98 < reads["quack"] < 1.02
-    assert 1.95 < reads["compile"] < 2.05 and 2.9 < reads["eager"] < 3.05
-    assert record("softmax", "liger", 65536).of_main("local_store_sectors") > 0
-    assert "tl.load" in record("softmax", "compile", 131072).source
-    with pytest.raises(KeyError, match="there are eager, compile"):
-        record("softmax", "cudnn", 131072)
-
-
 @pytest.mark.parametrize("N", [32768, 65536])
 def test_ligers_recorded_machine_code_has_the_registers_and_spills_that_were_counted(N):
     from quack_tutorial.records import listings

@@ -2,16 +2,13 @@
 
 import dataclasses
 import sys
-import types
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from bench import correctness, public
-from bench.peers import setups
 from quack_tutorial.operations import OPERATIONS, cross_entropy
-from quack_tutorial.operations.operation import EPS
 from quack_tutorial.records import bench as records
 from quack_tutorial.records import cells
 from quack_tutorial.records.cells import PUBLIC, PUBLIC_MEAN, PUBLIC_SERIES
@@ -62,55 +59,6 @@ def test_what_is_timed_has_a_row_in_the_table_and_torch_s_calls_beside_ours():
         assert {"ours", "eager", "compile", "compile tuned"} < set(public.calls_of(name, series))
     with pytest.raises(ValueError, match="copy has no series 'public'; there is softmax, softmax backward"):
         public.calls_of("copy", PUBLIC)
-
-
-def test_each_library_gets_the_tensors_and_what_makes_the_same_of_them(monkeypatch):
-    asked = []
-
-    def library(name):
-        def call(*tensors, **named):
-            asked.append((name, tensors[1:], named))
-            return tensors[0].exp()
-
-        return call
-
-    function = types.SimpleNamespace(apply=library("liger"))
-    modules = {
-        "quack": dict.fromkeys(("softmax", "rmsnorm", "cross_entropy"), library("quack")),
-        "liger_kernel.ops": dict.fromkeys(
-            ("LigerSoftmaxFunction", "LigerRMSNormFunction", "LigerLayerNormFunction"), function
-        ),
-    }
-    for name, attributes in modules.items():
-        monkeypatch.setitem(sys.modules, name, types.SimpleNamespace(**attributes))
-    x, w = torch.zeros(2, 3), torch.ones(3)
-
-    def given(name, series, provider, *inputs):
-        asked.clear()
-        public.calls_of(name, series)[provider](*inputs)(*inputs)
-        return asked[0]
-
-    assert given("softmax", PUBLIC, "quack", x) == ("quack", (), {})
-    assert given("rmsnorm", PUBLIC, "quack", x, w) == ("quack", (w,), {"eps": EPS})
-    assert given("rmsnorm", PUBLIC, "liger", x, w) == ("liger", (w, EPS, 0.0, "gemma", False), {})
-    assert given("cross-entropy", PUBLIC, "quack", x, w) == ("quack", (w,), {"reduction": "none"})
-    dloss = torch.full((2,), 0.5)
-    for series, reduction in ((PUBLIC, "none"), (PUBLIC_MEAN, "mean")):
-        call = public.calls_of("cross-entropy backward", series)["quack"](x, w, dloss, None)
-        asked.clear()
-        call.prepare(x, w, dloss, None)
-        assert asked == [("quack", (w,), {"reduction": reduction})]
-
-
-def test_torch_compile_gets_torch_s_own_spelling(monkeypatch):
-    compiled = []
-    monkeypatch.setattr(setups, "compile_default", lambda function: compiled.append(function) or function)
-    x, target, dloss, lse = public.inputs_of("cross-entropy backward", PUBLIC_MEAN)(M, N, "float32")
-    for series in PUBLIC_SERIES:
-        call = public.calls_of("cross-entropy backward", series)["compile"](x, target, dloss, lse)
-        call.prepare(x, target, dloss, lse)
-        assert correctness.error_of(OPERATIONS["cross-entropy backward"], (x, target, dloss, lse), call(x), 1) < 16
-    assert [function(x, target).shape for function in compiled] == [(M,), ()]
 
 
 def test_results_say_how_ours_compare_in_a_row_and_alone(tmp_path, capsys):

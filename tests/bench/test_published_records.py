@@ -12,7 +12,6 @@ from quack_tutorial import card, compiler, hardware
 from quack_tutorial.kernels.tuned import tables
 from quack_tutorial.kernels.tuned.candidates import candidates
 from quack_tutorial.kernels.tuned.config import fields
-from quack_tutorial.operations.our_launches import FINAL
 from quack_tutorial.records import bench as records
 
 
@@ -133,14 +132,3 @@ def test_a_changed_kernel_is_named_only_until_it_is_timed_again():
         assert min(measured) < change["on"], f"{operation}: nothing is left that was timed before {change['on']}"
         said = records.on_earlier_kernels([(operation, "2026-01-01")])
         assert change["what"] in said and not records.on_earlier_kernels([(operation, change["on"])])
-
-
-def test_a_hash_tells_two_kernels_apart_and_not_two_compilations():
-    if compiler.dsl_problem():
-        pytest.skip(f"nothing can be compiled: {compiler.dsl_problem()}")
-    ptx = functools.partial(ours.ptx, "softmax")
-    once, again = (ours.ptx_sha256(ptx("ours", "bfloat16", 1024)) for _ in range(2))
-    assert once == again
-    assert once == ours.ptx_sha256(ptx(FINAL, "bfloat16", 1024))
-    assert once != ours.ptx_sha256(ptx("ours", "bfloat16", 2048))
-    assert once != ours.ptx_sha256(ptx("online", "bfloat16", 1024))

@@ -9,7 +9,6 @@ import pytest
 from quack_tutorial.records import RecordError
 from quack_tutorial.records import bench as records
 from quack_tutorial.records.bench import Result
-from quack_tutorial.records.cells import expected_cells
 from tests.bench import synthetic
 
 KINDS_OF_ONE_FILE = [
@@ -25,14 +24,6 @@ def test_a_record_comes_back_as_it_was_written(tmp_path):
     assert read.path == str(tmp_path / "r.json")
     assert read.cells == written.cells
     assert (read.device, read.versions, read.command) == (written.device, written.versions, written.command)
-
-
-def test_a_whole_sweep_stays_below_600_kb(tmp_path):
-    peers = {name: 41.2345678 for name in ("eager", "compile", "compile tuned", "quack", "liger", "cudnn")}
-    cells = [synthetic.cell(key.dtype, key.M, key.N, peers_us=peers) for key in expected_cells("softmax")]
-    records.save(synthetic.record(*cells), tmp_path / "r.json")
-    assert len(cells) == 3 * (17 * 2 + 2)  # 3 types; 17 sizes with 2 row counts, which are the same for the 2 longest
-    assert (tmp_path / "r.json").stat().st_size < 600_000
 
 
 def test_one_cell_a_line_so_that_a_diff_shows_what_changed(tmp_path):

@@ -43,8 +43,6 @@ def test_every_cell_comes_back_in_order_and_its_steps_are_told(worker):
     assert [measured.cell.N for measured in found] == [256, 4096]
     assert [result.provider for result in found[0].cell.results] == PROVIDERS
     assert told == 2 * ["ceiling", *PROVIDERS, "timing"] and asked == 2 * [("public", 7, False)]
-    assert list(found[0].steps) == ["starting", *told[:5]]
-    assert 0 <= sum(found[0].steps.values()) <= found[0].seconds + 0.1
 
 
 def test_a_provider_that_kills_the_process_is_recorded_and_the_others_are_measured(worker):
@@ -219,20 +217,6 @@ def test_the_worker_is_started_for_multi_kernel():
     started = sweep.Worker(says("TORCHINDUCTOR_MULTI_KERNEL"))
     started.close()
     assert started.machine == "1"
-
-
-def test_every_gpu_has_its_own_worker_and_all_cells_come_back(worker):
-    keys = [CellKey("softmax", "bfloat16", 8192, 64 * n) for n in range(1, 9)]
-    seen = []
-
-    def start(gpu):
-        seen.append(gpu)
-        return worker("good")(gpu=gpu)
-
-    found = list(sweep.measure_cells(keys, PROVIDERS, start=start, gpus=3))
-    assert sorted(seen) == [0, 1, 2]
-    assert sorted(measured.key for measured in found) == keys
-    assert all(measured.cell.gpu in (0, 1, 2) for measured in found)
 
 
 def test_each_worker_sees_one_gpu_of_those_that_there_are(monkeypatch):

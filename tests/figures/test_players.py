@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 
@@ -12,7 +11,7 @@ import pytest
 from cutesim.trace import Finding, Op
 from quack_tutorial import figures
 from quack_tutorial.figures import Box, Frame, Player, Scene, theme
-from quack_tutorial.figures.scene import PHONE, text_width
+from quack_tutorial.figures.scene import PHONE
 from quack_tutorial.figures.wording import short
 from tests.figures import traces
 
@@ -431,16 +430,6 @@ def test_the_cluster_player_shows_how_far_a_faulty_run_came():
     assert any("Nothing has arrived in 4 of them: it gets what was there before." in frame.caption for frame in early)
 
 
-def test_the_cluster_player_s_texts_are_large_enough_wherever_they_are_shown():
-    player = figures.cluster_exchange(traces.cluster())
-    html, narrow = player._repr_html_(), player.scene.narrow
-    assert narrow.width <= 324 and f'style="min-width:{narrow.width:.0f}px' in html
-    assert 'font-size="12"' in html and "qt-small" not in html.split("</style>")[1]
-    # On a phone a block has a quarter of the width: whatever a box ever says fits it, at some 7 pixels a letter.
-    for frame in player.frames:
-        assert all(7 * len(text) < box.width for text, box in zip(frame.texts, narrow.boxes))
-
-
 # Coalescing ----------------------------------------------------------------------------------------------------------
 
 
@@ -452,16 +441,6 @@ def test_sectors_of_a_request(stride, nbytes, offset, sectors):
     (frame,) = figures.coalescing(traces.strided(stride, nbytes, offset=offset)).frames
     assert frame.roles.count("r") == sectors
     assert f"in {sectors} sector{'s' * (sectors > 1)}. " in frame.caption
-
-
-def test_coalescing_says_what_is_used():
-    assert "128 bytes would fit in 4; of the 256 bytes moved, 50 % are used." in (
-        figures.coalescing(traces.strided(2)).frames[0].caption
-    )
-    assert "128 bytes cannot be in fewer." in figures.coalescing(traces.strided(1)).frames[0].caption
-    (frame,) = figures.coalescing(traces.strided(0)).frames
-    assert [n.text for n in frame.notes if n.anchor == "middle"] == ["0-31"]
-    assert [n.text for n in frame.notes if n.anchor == "end"] == ["x[0, 0]"]
 
 
 def test_coalescing_has_a_frame_for_each_request():
@@ -595,38 +574,6 @@ def test_narrow_pictures_fit_a_phone_and_hold_the_same_boxes():
             assert box.x >= 0 and box.x + box.width <= scene.narrow.width and box.y + box.height <= scene.narrow.height
         corners = {(box.x, box.y) for box in scene.narrow.boxes}
         assert len(corners) == len(scene.boxes)
-
-
-def test_the_finished_picture_is_a_preview_before_step_1():
-    html = gallery()["butterfly"]._repr_html_()
-    assert '<small class="qt-stage">The finished picture, after all 11 steps.</small>' in html
-    assert 'min="0" max="11" value="0" aria-valuetext="all 11"' in html and "<output>all 11</output>" in html
-    assert ">496</text>" in html, "the picture that remains without scripts is the finished one"
-    # The number beside the slider is that of the picture, where this is not the last one.
-    html = replace(gallery()["butterfly"], start=3)._repr_html_()
-    assert "The picture of step 4 of 11." in html and "<output>4 of 11</output>" in html
-    # A player that opens with its first step has none.
-    html = gallery()["race"]._repr_html_()
-    assert '<small class="qt-stage"></small>' in html and 'min="1"' in html and "<output>1 of " in html
-
-
-def crowded_texts(player):
-    """Texts that are wider than their boxes, in any step and at either width."""
-    scenes = [scene for scene in (player.scene, player.scene.narrow) if scene]
-    return {
-        text
-        for scene in scenes
-        for frame in player.frames
-        for text, box in zip(frame.texts, scene.boxes)
-        if not box.wide and text_width(text) > box.width
-    }
-
-
-@pytest.mark.parametrize("name", FRAMED)
-def test_texts_fit_their_boxes_and_are_never_squeezed(name):
-    player = gallery()[name]
-    assert "textLength" not in player._repr_html_()
-    assert not crowded_texts(player)
 
 
 def test_a_race_of_another_run_is_refused():

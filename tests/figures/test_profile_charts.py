@@ -94,14 +94,3 @@ def test_no_more_blocks_were_counted_than_fit():
     for found in profile.load().cases:
         counted = found.of_main("warps") / (found.of_main("threads") / 32)
         assert 0.8 * charts.blocks_that_fit(found) < counted <= charts.blocks_that_fit(found), found.provider
-
-
-def test_what_the_chapters_say():
-    record = profile.load()
-    ours = record("softmax", "ours", 131072)
-    assert (ours.of_main("threads"), ours.of_main("registers"), round(ours.of_main("l2_hit_percent"))) == (320, 48, 51)
-    quack = record("softmax", "quack", 131072)
-    assert (quack.of_main("threads"), quack.of_main("registers"), charts.blocks_that_fit(quack)) == (256, 227, 1)
-    liger = record("softmax", "liger", 65536)
-    assert (liger.of_main("threads"), liger.of_main("registers")) == (1024, 64)
-    assert liger.reads < 1.05 and liger.writes > 1.5

@@ -1,15 +1,12 @@
 """The figure in which a reader chooses who runs next, also without scripts and in a browser."""
 
-import json
-import subprocess
-
 import numpy as np
 import pytest
 from dsl import orders as k
 
 from cutesim.orders import explore
 from quack_tutorial import figures
-from tests.test_site import find_chromium, missing_tool, skip_unless_required
+from tests.test_predictions import driven
 
 
 def choices(kernel):
@@ -36,21 +33,14 @@ def test_the_figure_of_a_correct_kernel_says_so():
 
 def test_a_reader_plays_it(root, tmp_path, lost):
     """By mouse and by keyboard, on a phone's width, in both schemes, and without scripts."""
-    lack = missing_tool(root)
-    if lack:
-        skip_unless_required(lack)
     figure = figures.who_runs_next(lost)._repr_html_()
     head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>t</title>'
-    head += '<meta name="viewport" content="width=device-width">'
+    head += '<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">'
     style = "<style>@media (prefers-color-scheme: dark) { body { background: #111; color: #eee } }</style>"
     (tmp_path / "page.html").write_text(
         f"{head}{style}<body><main><h1>Page</h1>{figure}</main></html>", encoding="utf-8"
     )
-    command = ["node", str(root / "tests/site/chooser.mjs"), str(tmp_path), "--chromium", find_chromium()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-2000:]
-    seen = json.loads(done.stdout)
-    assert not seen["errors"] and not seen["violations"] and not seen["overflow"], seen
+    seen = driven(root, "chooser", tmp_path)
     fine, wrong, by_keyboard = seen["ends"]
     assert fine == "All have ended, and nothing is wrong in this order. Now one that fails?"
     assert "Deadlock: 32 threads wait" in wrong and by_keyboard == wrong

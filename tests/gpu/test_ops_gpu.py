@@ -108,28 +108,10 @@ def test_softmax_and_its_gradient(N, dtype):
         assert torch.equal(ops.softmax(x.detach()), y)
 
 
-SIZES = (1, 2, 3, 7, 31, 33, 127, 255, 257, 1000, 1023, 3000, 4095, 4096, 5120, 8191, 12289, 16383, 16384, 50257)
-SIZES += (131072, 262143, 262144) if ON_GPU else (262144,)
-
-
 def softmax_into(x, out):
     """Softmax of the rows of x where `out` lies."""
     promise = import_module("quack_tutorial.ops.launches").promise(x, out)
     import_module("quack_tutorial.ops.softmax")._kernel(DEVICE, name(x.dtype), x.shape[1], promise)(x, out)
-
-
-@pytest.mark.parametrize("dtype", (F32, BF16, F16), ids=name)
-@pytest.mark.parametrize("N", SIZES)
-def test_softmax_of_every_size(N, dtype):
-    for M in (1, 3, 132, 1000) if ON_GPU else (1, 5):
-        x = randn(M, N, dtype=dtype, seed=M, spread=8)
-        out = torch.full_like(x, NAN)
-        softmax_into(x, out)
-        sample = sorted(
-            {0, 1, M // 2, M - 2, M - 1, *np.random.default_rng(M).integers(0, M, 24).tolist()} & {*range(M)}
-        )
-        assert not out.isnan().any()
-        assert_softmax(x[sample], out[sample])
 
 
 @pytest.mark.parametrize("dtype", (F32, BF16, F16), ids=name)
@@ -447,31 +429,20 @@ def test_rmsnorm_of_infinity_and_nan_is_what_the_formula_says(residual, eps):
 
 
 @gpu_only
-def test_a_target_that_is_no_column_is_nan_in_its_row_only():
-    for index in (torch.int64, torch.int32):
-        x = randn(6, 257, grad=True)
-        target = torch.tensor([0, 257, 2**31 - 1, -1, IGNORED, 5], device=DEVICE).to(index)
-        losses = ops.cross_entropy(x, target, reduction="none")
-        wrong = torch.tensor([False, True, True, True, False, False], device=DEVICE)
-        assert torch.equal(losses.isnan(), wrong)
-        (dx,) = torch.autograd.grad(losses.sum(), x)
-        assert torch.equal(dx.isnan().all(1), wrong) and torch.equal(dx.isnan().any(1), wrong)
-        assert ops.cross_entropy(x.detach(), target).isnan()
-
-
-@gpu_only
-@pytest.mark.parametrize(
-    "options", (dict(weight=True), dict(label_smoothing=0.1), dict(weight=True, label_smoothing=0.1))
-)
-def test_a_target_that_is_no_column_is_nan_with_weights_and_smoothing_too(options):
-    if "weight" in options:
-        options = {**options, "weight": randn(257, seed=1).abs()}
-    x, target = randn(4, 257, grad=True), torch.tensor([0, 257, -1, IGNORED], device=DEVICE)
+@pytest.mark.parametrize("index", (torch.int64, torch.int32))
+@pytest.mark.parametrize("weighted", (False, True))
+@pytest.mark.parametrize("smoothing", (0.0, 0.1))
+def test_a_target_that_is_no_column_is_nan_in_its_row_only(smoothing, weighted, index):
+    options = dict(weight=randn(257, seed=1).abs() if weighted else None, label_smoothing=smoothing)
+    x = randn(6, 257, grad=True)
+    target = torch.tensor([0, 257, 2**31 - 1, -1, IGNORED, 5], device=DEVICE).to(index)
     losses = ops.cross_entropy(x, target, reduction="none", **options)
-    wrong = torch.tensor([False, True, True, False], device=DEVICE)
+    wrong = torch.tensor([False, True, True, True, False, False], device=DEVICE)
     assert torch.equal(losses.isnan(), wrong)
     (dx,) = torch.autograd.grad(losses.sum(), x)
     assert torch.equal(dx.isnan().any(1), wrong)
+    if not options["label_smoothing"] and not weighted:
+        assert torch.equal(dx.isnan().all(1), wrong) and ops.cross_entropy(x.detach(), target).isnan()
 
 
 @pytest.mark.parametrize("dtype", (F32, BF16, F16), ids=name)
@@ -532,42 +503,6 @@ def test_targets_of_bytes_and_ignored_indices_of_64_bits():
             fused, dx = ops.cross_entropy_with_grad(x, given, ignored)
             torch.testing.assert_close(fused, found)
             assert bool((dx[0] == 0).all()) == (ignored == int(target[0]))
-
-
-def test_vectors_of_one_element_and_matrices_of_none_may_have_any_strides():
-    x, w, b = (randn(*shape)[:, 2:3] for shape in ((3, 5), (1, 5), (1, 5)))
-    for leaf in (x := x.detach(), w := w[0].detach(), b := b[0].detach()):
-        leaf.requires_grad_()
-    found = ops.rmsnorm(x, w, b, eps=EPS) + ops.layernorm(x, w, b)
-    wanted = F.rms_norm(x, (1,), w, EPS) + b + F.layer_norm(x, (1,), w, b)
-    torch.testing.assert_close(found, wanted)
-    ones = torch.ones_like(wanted)
-    for one, other in zip(torch.autograd.grad(found, (x, w, b), ones), torch.autograd.grad(wanted, (x, w, b), ones)):
-        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
-    row, target = randn(1, 64, grad=True), torch.tensor([[3, 4]], device=DEVICE)[:, 1]
-    loss = ops.cross_entropy(row, target)
-    torch.testing.assert_close(loss, F.cross_entropy(row, target), rtol=5e-5, atol=1e-6)
-    (dx,) = torch.autograd.grad(loss, row)
-    torch.testing.assert_close(dx, row.softmax(1) - F.one_hot(target, 64), rtol=5e-5, atol=1e-6)
-    torch.testing.assert_close(ops.cross_entropy_with_grad(row.detach(), target)[1], dx, rtol=5e-5, atol=1e-6)
-    empty = randn(1000).as_strided((0, 8), (1, 100)).requires_grad_()
-    for call in (ops.softmax, ops.rmsnorm, ops.layernorm):
-        assert torch.autograd.grad(call(empty).sum(), empty)[0].shape == (0, 8)
-    assert ops.cross_entropy(empty, torch.arange(0, device=DEVICE), reduction="sum") == 0
-
-
-def test_what_is_ignored():
-    x = randn(5, 300, grad=True)
-    ignored = torch.full((5,), IGNORED, device=DEVICE)
-    loss = ops.cross_entropy(x, ignored)
-    assert loss.isnan() and ops.cross_entropy(x.detach(), ignored).isnan()
-    assert ops.cross_entropy(x, ignored, reduction="sum") == 0
-    loss.backward()
-    assert (x.grad == 0).all()
-    target = targets(5, 300)
-    target[2] = 7
-    wanted = F.cross_entropy(x.double(), target, ignore_index=7)
-    torch.testing.assert_close(ops.cross_entropy(x, target, ignore_index=7).double(), wanted, rtol=5e-5, atol=0)
 
 
 def results(x, w, target):

@@ -3,10 +3,40 @@
 They are right answers with one line more, so that what refuses them is what the line reaches for.
 """
 
+import collections
+import types
+
 from grading import corpus, folders
 
 RIGHT = corpus.answers(folders()["butterfly"])["solution"][0]
 TOP = "import cutlass\nimport cutlass.cute as cute\n"
+
+
+def walked(start, hidden, harmful):
+    """What should be out of reach and is not, as (path, object), and all that attributes and contents lead to from `start`.
+
+    `hidden` are the names that no submission may write; the interpreter's own objects are out of reach, and what is `harmful`.
+    """
+    seen, found, waiting = {}, [], collections.deque(start)
+    interpreter = (types.FrameType, types.CodeType, types.TracebackType)
+    while waiting:
+        one, path = waiting.popleft()
+        if id(one) in seen or isinstance(one, (int, float, str)):
+            continue
+        seen[id(one)] = one
+        if harmful(one) or isinstance(one, interpreter) or (isinstance(one, dict) and "__builtins__" in one):
+            found.append((path, one))
+            continue
+        if isinstance(one, (dict, list, tuple, set, frozenset)):
+            inside = one.values() if isinstance(one, dict) else one
+            waiting.extend((part, f"{path}[...]") for part in inside)
+        for name in dir(one):
+            if not name.startswith("__") and name not in hidden and path.count(".") < 8:
+                try:
+                    waiting.append((getattr(one, name), f"{path}.{name}"))
+                except Exception:  # what is not there, or speaks of an object that is not
+                    continue
+    return found, seen
 
 
 def in_kernel(line):

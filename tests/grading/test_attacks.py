@@ -4,7 +4,6 @@ Three walls, each tried as if the one before it had fallen: what the source may 
 what the grader believes of what comes back. The last tests grade a class with an attacker in it.
 """
 
-import collections
 import functools
 import io
 import json
@@ -28,7 +27,7 @@ from cutesim.trace import Op
 from grading import compiled, corpus, diagnoses, folders, lab, limits, permitted, returned, sandbox, submission, trial
 from grading.grade import grade, nothing
 from grading.judgement import Case, Refused
-from tests.grading.red_team import RIGHT, SOURCES, TOP
+from tests.grading.red_team import RIGHT, SOURCES, TOP, walked
 
 FLOOR = corpus.answers(folders()["floor"])["solution"][0]
 
@@ -134,34 +133,16 @@ class Kernel:
 
 def reachable(hidden, monkeypatch):
     """(path, object) of what no submission should hold, and attributes lead to from what a kernel sees."""
-    seen, found = {}, []
+    waiting = [(names.CUTLASS, "cutlass")]
     # A partial, since a function of this module's would be simulated.
     keep = functools.partial(lambda *shown: waiting.extend((x, type(x).__name__) for x in shown))
     monkeypatch.setitem(vars(names.CUTE), "printf", keep)
-    waiting = collections.deque([(names.CUTLASS, "cutlass")])
     x = np.zeros((1, 32), np.float32)
     answers = submission.load("answer.py", EVERYTHING, "Kernel")
     (outcome,) = trial.outcomes(answers, [Case("one", (1,), {"mX": x}, {"mY": x.copy()})])
     assert (outcome.outputs["mY"] == 1).all() and len(waiting) > 25
-    interpreter = (types.ModuleType, types.FrameType, types.CodeType, types.TracebackType, np.ndarray, np.dtype)
-    while waiting:
-        one, path = waiting.popleft()
-        if id(one) in seen or isinstance(one, (int, float, str)):
-            continue
-        seen[id(one)] = one
-        if isinstance(one, interpreter) or (isinstance(one, dict) and "__builtins__" in one):
-            found.append((path, one))
-            continue
-        if isinstance(one, (dict, list, tuple, set, frozenset)):
-            inside = one.values() if isinstance(one, dict) else one
-            waiting.extend((part, f"{path}[...]") for part in inside)
-        for name in dir(one):
-            if not name.startswith("__") and name not in hidden and path.count(".") < 8:
-                try:
-                    waiting.append((getattr(one, name), f"{path}.{name}"))
-                except Exception:  # what the simulator does not have
-                    continue
-    return found
+    kinds = (types.ModuleType, np.ndarray, np.dtype)
+    return walked(waiting, hidden, lambda one: isinstance(one, kinds))[0]
 
 
 def test_no_attributes_lead_from_a_kernel_to_arrays_or_the_interpreter(monkeypatch):

@@ -1,6 +1,5 @@
 """Full marks confirmed by the real compiler: what it accepts and refuses, what is said of it, and what its process cannot do."""
 
-import collections
 import json
 import types
 
@@ -9,6 +8,7 @@ import pytest
 from grading import compiled, corpus, folders, lab, permitted, release, sandbox
 from grading.grade import grade
 from quack_tutorial import cli
+from tests.grading.red_team import walked
 
 RIGHT = corpus.answers(folders()["butterfly"])["solution"][0]
 WIDTH = "        width = self.width\n"
@@ -144,29 +144,11 @@ def test_no_attributes_lead_from_the_dsl_to_a_module_or_the_interpreter():
 
     compiled.seen.cache_clear()
     refused = permitted.HIDDEN | permitted.REFUSED_ATTRIBUTES
-    seen, found, waiting = {}, [], collections.deque([(compiled._import("cutlass"), "cutlass")])
-    while waiting:
-        one, path = waiting.popleft()
-        if id(one) in seen or isinstance(one, (int, float, str)):
-            continue
-        seen[id(one)] = one
-        module = isinstance(one, types.ModuleType) and one.__spec__ is not None  # one that was imported
-        if (
-            module
-            or isinstance(one, (types.FrameType, types.CodeType))
-            or isinstance(one, dict)
-            and "__builtins__" in one
-        ):
-            found.append((path, one))
-            continue
-        if isinstance(one, (dict, list, tuple, set, frozenset)):
-            waiting.extend((part, f"{path}[...]") for part in (one.values() if isinstance(one, dict) else one))
-        for name in dir(one):
-            if not name.startswith("__") and name not in refused and path.count(".") < 8:
-                try:
-                    waiting.append((getattr(one, name), f"{path}.{name}"))
-                except Exception:  # what a property of a class says without an object
-                    continue
+
+    def imported(one):
+        return isinstance(one, types.ModuleType) and one.__spec__ is not None
+
+    found, seen = walked([(compiled._import("cutlass"), "cutlass")], refused, imported)
     assert found == [] and len(seen) > 1000
 
 

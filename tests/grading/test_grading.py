@@ -408,11 +408,6 @@ def test_a_report_that_nobody_reads_to_its_end_or_in_another_encoding(tmp_path):
     assert done.stderr == ""
 
 
-def test_labs_are_listed(capsys):
-    assert cli.main(["labs", "list"]) == 0
-    assert "block-reduce: Block reduce" in capsys.readouterr().out
-
-
 def test_functions_count_apart_from_the_kernel_and_from_each_other():
     for old, new, kind in (
         ("return 4 * M * N + 8 * M", "return 1 / 0", "error"),
@@ -485,30 +480,3 @@ def test_the_detectives_verdicts_are_asked_of_profiles_that_nobody_has_seen():
     assert all(set(charges.values()) == set(module.CHARGES) for charges in asked)
     page = {letter: module.guilt(module.counted(letter)) for letter in module.PROFILED}
     assert page == {"A": "reads again", "B": "spills", "C": "few warps", "D": "reads again", "E": "nothing"}
-
-
-def test_a_slot_of_two_steps_is_not_said_to_have_two_senders():
-    told = grade("cluster-reduce", "answer.py", corpus.answers(folders()["cluster-reduce"])["slots_of_one_stage"][0])
-    said = next(one.message for one in told.diagnoses if one.kind == "same slot")
-    assert said.endswith(
-        "One block sends to one slot in two steps: steps that follow each other need slots, and an mbarrier, of their own."
-    )
-    assert "Two blocks send" not in said and "mbarrier.nothing" not in said
-
-
-@pytest.mark.parametrize(
-    ("line", "wrong", "said"),
-    [
-        ("xhat = rX[i] * factor\n", "xhat = rX[i] * factor + 0.01 * rX[i] * rX[i]\n", "the formula is wrong"),
-        (
-            "squares = squares + rX[i] * rX[i]",
-            "squares = squares + ((rX[i] + 5000.0) * (rX[i] + 5000.0) - 25000000.0 - 10000.0 * rX[i])",
-            "the formula is right, and rounding on the way loses the rest",
-        ),
-    ],
-)
-def test_a_wrong_number_is_told_whether_its_formula_or_rounding_is_wrong(line, wrong, said):
-    text = corpus.answers(folders()["rmsnorm"])["solution"][0]
-    assert line in text
-    messages = [one.message for one in grade("rmsnorm", "answer.py", text.replace(line, wrong)).diagnoses]
-    assert any("In float64 the same steps give" in message and said in message for message in messages), messages

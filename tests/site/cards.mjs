@@ -2,34 +2,14 @@
 //
 //   node cards.mjs FOLDER [--chromium PATH]      FOLDER holds notebooks/page.html and the site's _static
 
-import { resolve } from "node:path";
+import { visit } from "./site.mjs";
 
-import { accessibility, launch, serve } from "./site.mjs";
-
-const folder = resolve(process.argv[2]), chosen = process.argv.indexOf("--chromium");
-const browser = await launch(chosen > 0 ? process.argv[chosen + 1] : "/usr/bin/chromium");
-const site = await serve(folder);
-const seen = { errors: [], violations: [], overflow: [] };
-
-async function opened(context) {
-  const page = await context.newPage();
-  page.on("console", (message) => message.type() === "error" && seen.errors.push(message.text()));
-  page.on("pageerror", (error) => seen.errors.push(error.message));
-  await page.goto(`${site.base}/notebooks/page.html`);
-  return page;
-}
-async function look(page) {
-  for (const scheme of ["light", "dark"]) {
-    for (const width of [1280, 390]) {
-      await page.setViewportSize({ width, height: 844 });
-      await page.evaluate((theme) => { document.documentElement.dataset.theme = theme; }, scheme);
-      for (const text of await accessibility(page)) seen.violations.push(`${scheme} ${width}: ${text}`);
-      if (await page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth)) seen.overflow.push(`${scheme} ${width}`);
-      const box = await page.locator(".qt-switch select").boundingBox();
-      if (box.height < 24 || box.x + box.width > width) seen.overflow.push(`switch ${scheme} ${width}`);
-    }
-  }
-}
+const { browser, seen, opened: openedAt, look: lookAt, end } = await visit();
+const opened = (context) => openedAt(context, "notebooks/page.html");
+const look = (page) => lookAt(page, "", async (width) => {
+  const box = await page.locator(".qt-switch select").boundingBox();
+  return box.height < 24 || box.x + box.width > width;
+});
 // The lines that a reader sees of the cells, and of the verdicts.
 const lines = async (page) => (await page.locator("#cells").innerText()).split("\n").map((line) => line.trim()).filter(Boolean);
 const verdicts = async (page) => (await page.locator(".qt-verdicts").innerText()).split("\n").map((line) => line.trim()).filter(Boolean);
@@ -69,6 +49,4 @@ seen.plain = await lines(page);
 await page.locator("#cells summary").first().click();
 seen.unfolded = await lines(page);
 
-await browser.close();
-site.close();
-console.log(JSON.stringify(seen));
+await end();

@@ -1,42 +1,22 @@
 // Uses the layout playground as a reader would, by mouse and keyboard, and prints what it saw as JSON.
 //
 //   node playground.mjs FOLDER [--chromium PATH]      FOLDER holds page.html and the site's _static
-import { createRequire } from "node:module";
-import { readFileSync } from "node:fs";
-import { resolve } from "node:path";
-import { chromium } from "playwright-core";
 
-const folder = resolve(process.argv[2]), chosen = process.argv.indexOf("--chromium");
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const browser = await chromium.launch({
-  executablePath: chosen > 0 ? process.argv[chosen + 1] : "/usr/bin/chromium",
-  args: ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync", "--disable-background-networking",
-    "--disable-component-update"],
-});
-const seen = { errors: [], violations: [], overflow: [] };
+import { visit } from "./site.mjs";
+
+const { browser, seen, opened, look, end } = await visit();
 
 async function open(scheme, width, hash = "") {
-  const page = await browser.newPage({ viewport: { width, height: 844 }, colorScheme: scheme });
-  page.on("console", (message) => message.type() === "error" && seen.errors.push(message.text()));
-  page.on("pageerror", (error) => seen.errors.push(error.message));
-  await page.addInitScript((theme) => addEventListener("DOMContentLoaded", () => { document.documentElement.dataset.theme = theme; }), scheme);
-  await page.goto(`file://${folder}/page.html${hash}`);
+  const context = await browser.newContext({ viewport: { width, height: 844 }, colorScheme: scheme });
+  await context.addInitScript((theme) => addEventListener("DOMContentLoaded", () => { document.documentElement.dataset.theme = theme; }), scheme);
+  const page = await opened(context, `page.html${hash}`);
   await page.waitForSelector("#layout-algebra[data-ready]");
   return page;
 }
 const said = (page, half) => page.locator(`#${half} .pg-sentence`).allTextContents();
 const boxes = (page, label) => page.locator(`[aria-label^="${label}"] [data-i]`);
 
-for (const scheme of ["light", "dark"]) {
-  for (const width of [1280, 390]) {
-    const page = await open(scheme, width);
-    await page.evaluate(axe);
-    const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"], preload: false }));
-    for (const rule of violations) if (["serious", "critical"].includes(rule.impact)) seen.violations.push(`${scheme} ${width} ${rule.id}: ${rule.nodes[0].html.slice(0, 200)}`);
-    if (await page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth)) seen.overflow.push(`${scheme} ${width}`);
-    await page.close();
-  }
-}
+await look(await open("light", 1280));
 
 const beside = await open("light", 1280, "#a=(4,8):(8,1)&op=composition&b=(4,4):(1,8)");
 const marked = () => beside.$$eval("#layout-algebra .at", (all) => all.map((box) => box.closest(".pg-picture").getAttribute("aria-label")[0] + box.dataset.i));
@@ -123,5 +103,4 @@ const ragged = await open("light", 390, "#x=(6,1000):(1000,1)&t=(4,32):(32,1)&v=
 seen.ragged = await ragged.locator("#threads-and-values .pg-facts li").last().textContent();
 const hostile = await open("light", 1280, "#a=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E&x=%3Cb%3E&op=nonsense");
 seen.hostile = [await hostile.locator("#layout-algebra .pg-error").textContent(), await hostile.locator("img").count()];
-console.log(JSON.stringify(seen));
-await browser.close();
+await end();

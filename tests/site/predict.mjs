@@ -3,32 +3,10 @@
 //   node predict.mjs FOLDER [--chromium PATH]      FOLDER holds notebooks/page.html, book/your-path.html and the site's _static
 
 import { readFileSync } from "node:fs";
-import { resolve } from "node:path";
 
-import { accessibility, launch, serve } from "./site.mjs";
+import { visit } from "./site.mjs";
 
-const folder = resolve(process.argv[2]), chosen = process.argv.indexOf("--chromium");
-const browser = await launch(chosen > 0 ? process.argv[chosen + 1] : "/usr/bin/chromium");
-const site = await serve(folder);
-const seen = { errors: [], violations: [], overflow: [] };
-
-async function opened(context, path) {
-  const page = await context.newPage();
-  page.on("console", (message) => message.type() === "error" && seen.errors.push(message.text()));
-  page.on("pageerror", (error) => seen.errors.push(error.message));
-  await page.goto(`${site.base}/${path}`);
-  return page;
-}
-async function look(page, name) {
-  for (const scheme of ["light", "dark"]) {
-    for (const width of [1280, 390]) {
-      await page.setViewportSize({ width, height: 844 });
-      await page.evaluate((theme) => { document.documentElement.dataset.theme = theme; }, scheme);
-      for (const text of await accessibility(page)) seen.violations.push(`${name} ${scheme} ${width}: ${text}`);
-      if (await page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth)) seen.overflow.push(`${name} ${scheme} ${width}`);
-    }
-  }
-}
+const { browser, seen, opened, look, end } = await visit();
 const verdicts = (page, n) => page.locator(`details[data-predict="${n}"] .qt-verdicts li`).allTextContents();
 const reason = (page, n) => page.locator(`details[data-predict="${n}"] .qt-verdicts p:not(.qt-of-the-book)`).isVisible();
 const rows = async (page) => (await page.locator("#qt-path tbody tr").allInnerTexts()).map((row) => row.split("\t"));
@@ -133,6 +111,4 @@ for (const junk of kinds) {
   await strange.close();
 }
 
-await browser.close();
-site.close();
-console.log(JSON.stringify(seen));
+await end();

@@ -68,6 +68,43 @@ export async function launch(executablePath) {
   return browser;
 }
 
+// A reader of the pages in the folder that a script is given, who notes in `seen` what each page says of errors, and what `look`
+// finds wrong in both schemes and widths; what is `seen` is printed in the end.
+export async function visit() {
+  const chosen = process.argv.indexOf("--chromium");
+  const browser = await launch(chosen > 0 ? process.argv[chosen + 1] : "/usr/bin/chromium");
+  const site = await serve(resolve(process.argv[2]));
+  const seen = { errors: [], violations: [], overflow: [] };
+  return {
+    browser,
+    seen,
+    async opened(context, path) {
+      const page = await context.newPage();
+      page.on("console", (message) => message.type() === "error" && seen.errors.push(message.text()));
+      page.on("pageerror", (error) => seen.errors.push(error.message));
+      await page.goto(`${site.base}/${path}`);
+      return page;
+    },
+    async look(page, name = "", also = () => null) {
+      for (const scheme of ["light", "dark"]) {
+        for (const width of [1280, 390]) {
+          await page.setViewportSize({ width, height: 844 });
+          await page.emulateMedia({ colorScheme: scheme });
+          await page.evaluate((theme) => { document.documentElement.dataset.theme = theme; }, scheme);
+          for (const text of await accessibility(page)) seen.violations.push(`${name} ${scheme} ${width}: ${text}`);
+          const wide = await page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth);
+          if (wide || (await also(width))) seen.overflow.push(`${name} ${scheme} ${width}`);
+        }
+      }
+    },
+    async end() {
+      await browser.close();
+      site.close();
+      console.log(JSON.stringify(seen));
+    },
+  };
+}
+
 // Reports whatever the page asks for outside the site, refuses it, and reports errors on its console.
 export async function watch(context, base, report) {
   await context.route("**/*", (route) => {

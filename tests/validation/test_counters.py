@@ -13,7 +13,7 @@ from cutesim.simulation import simulate
 from cutesim.trace import Space
 from tests.validation.stand_ins import quiet, stand_in
 from validation import differences
-from validation.gpu import access_patterns, counters, worker
+from validation.gpu import access_patterns, counters
 
 NCU_CSV = """==PROF== Connected to process 4242 (/usr/bin/python3.12)
 ==PROF== Profiling "kernel_0" - 0: 0%....50%....100% - 5 passes
@@ -142,48 +142,6 @@ def test_a_command_that_hangs_is_ended():
         counters._output([sys.executable, "-c", "import time; time.sleep(60)"], 1)
 
 
-def numbers(kernel, pattern, shared):
-    """{quantity: number} of one pattern."""
-    trace = simulate(kernel(pattern.width), *access_patterns.arguments(pattern, shared)).trace
-    return counters.counted(trace)
-
-
-@pytest.mark.parametrize(
-    "pattern, sectors",
-    [
-        (dict(width=4), 4),  # 128 bytes in a row
-        (dict(width=4, start=1), 5),
-        (dict(width=4, stride=2), 8),
-        (dict(width=4, stride=8), 32),
-        (dict(width=16), 16),
-        (dict(width=16, start=1), 17),
-        (dict(width=4, below=17), 3),
-        (dict(width=16, every=4), 8),
-        (dict(width=2, stride=16), 32),
-    ],
-)
-def test_patterns_touch_the_sectors_counted_by_hand(pattern, sectors):
-    found = numbers(access_patterns.GlobalPattern, access_patterns.Pattern(**pattern), shared=False)
-    assert (found["global loads and cp.async: requests"], found["global stores: requests"]) == (1, 1)
-    assert (found["global loads and cp.async: sectors"], found["global stores: sectors"]) == (sectors, sectors)
-
-
-@pytest.mark.parametrize(
-    "pattern, stored, loaded",
-    [
-        (dict(width=4), 1, 1),
-        (dict(width=4, stride=2), 2, 2),
-        (dict(width=4, stride=33), 1, 1),
-        (dict(width=4, stride=32), 32, 32),
-        (dict(width=4, stride=32, read=access_patterns.PAIRS), 32, 16),
-        (dict(width=4, stride=32, read=access_patterns.ALL_THE_SAME), 32, 1),
-    ],
-)
-def test_patterns_need_the_wavefronts_counted_by_hand(pattern, stored, loaded):
-    found = numbers(access_patterns.SharedPattern, access_patterns.Pattern(**pattern), shared=True)
-    assert (found["shared stores: wavefronts"], found["shared loads: wavefronts"]) == (stored, loaded)
-
-
 @pytest.mark.parametrize("width", [4, 8, 16])
 def test_cp_async_patterns_write_zeros_for_idle_lanes(width):
     pattern = access_patterns.Pattern(width, read=access_patterns.IN_ORDER, below=17)
@@ -283,30 +241,3 @@ def test_a_load_is_needed_wherever_in_a_vector_its_value_is_stored():
     found = [counters.counted(trace) for trace in (run.trace, differences.needed(case, run.trace))]
     assert [numbers["global stores: requests"] for numbers in found] == [1, 1]  # one vector a thread
     assert [numbers["global loads and cp.async: requests"] for numbers in found] == [1, 1]
-
-
-def test_the_counters_worker_profiles_each_launch_alone(no_gpu_needed, monkeypatch, tmp_path):
-    from quack_tutorial import compiler
-
-    done = []
-
-    class Profiler:
-        """Notes when the profiler is switched."""
-
-        cudaProfilerStart = staticmethod(lambda: done.append("start"))
-        cudaProfilerStop = staticmethod(lambda: done.append("stop"))
-
-    def compile_for(host, *arguments):
-        if len(done) == 3:
-            raise ValueError("refused")
-        return lambda *arguments: done.append(len(arguments))
-
-    monkeypatch.setattr(no_gpu_needed.cuda, "cudart", lambda: Profiler)
-    monkeypatch.setattr(compiler, "compile_for", compile_for)
-    cases = counters.cases()[:2]
-    names = [case.name for case in cases]
-    file = tmp_path / "cases.json"
-    file.write_text(json.dumps(names))
-    worker.profiled(file)
-    assert done == ["start", len(cases[0].arguments()), "stop"]
-    assert json.loads((tmp_path / "refused.json").read_text()) == {names[1]: "ValueError: refused"}

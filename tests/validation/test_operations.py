@@ -6,7 +6,6 @@ import functools
 import importlib.util
 import json
 import math
-import sys
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ from quack_tutorial.records import suite as report
 from validation import operations, workers
 from validation.operations import case_list as operation_cases
 from validation.operations import numbers as operation_numbers
-from validation.operations import operation as one_operation
 from validation.operations import vectors as v
 
 known = functools.cache(operation_cases.cases)
@@ -34,97 +32,6 @@ def unrecorded(monkeypatch, tmp_path):
 
 
 # ---- the specification, by hand -------------------------------------------------------------------------------------
-
-f32 = v.F32.encode
-
-
-@pytest.mark.parametrize(
-    ("format", "number", "bits"),
-    [
-        (v.F32, 1.0, 0x3F800000),
-        (v.F32, -0.0, 0x80000000),
-        (v.F32, 1 + 2.0**-24, 0x3F800000),  # a tie goes to the even neighbour, below or above
-        (v.F32, 1 + 3 * 2.0**-24, 0x3F800002),
-        (v.F32, 2.0**-149, 0x00000001),
-        (v.F32, 2.0**-150, 0x00000000),
-        (v.F32, 2.0**-150 * 1.5, 0x00000001),
-        (v.F32, 2.0**128 - 2.0**103, 0x7F800000),  # halfway to the next power of two: infinity
-        (v.F32, 2.0**128 - 2.0**103 - 2.0**76, 0x7F7FFFFF),
-        (v.F16, 65519.996, 0x7BFF),
-        (v.F16, 65520.0, 0x7C00),
-        (v.F16, 2.0**-14 - 2.0**-25, 0x0400),  # the largest subnormal number and half a step: a normal one
-        (v.BF16, 1 + 2.0**-8, 0x3F80),
-        (v.BF16, 1 + 3 * 2.0**-8, 0x3F82),
-        (v.BF16, 1 + 2.0**-8 + 2.0**-40, 0x3F81),  # rounded once: by way of float32 it would be 0x3F80
-        (v.F64, 0.1, 0x3FB999999999999A),
-    ],
-)
-def test_rounding_to_nearest_even(format, number, bits):
-    assert format.encode(number) == bits
-
-
-def test_every_float16_survives_decoding_and_encoding():
-    bits = np.arange(1 << 16, dtype=np.uint16)
-    numbers = bits.view(np.float16).astype(np.float64)
-    kept = ~np.isnan(numbers)
-    np.testing.assert_array_equal([v.F16.decode(b) for b in bits[kept]], numbers[kept])
-    np.testing.assert_array_equal([v.F16.encode(float(x)) for x in numbers[kept]], bits[kept])
-
-
-def test_arithmetic_rounds_once_and_keeps_signed_zeros():
-    assert f32(v.fma(1 + 2.0**-12, 1 + 2.0**-12, -1.0)) == f32(2.0**-11 + 2.0**-24)  # a*b rounded first: 2^-11
-    assert math.copysign(1, v.add(-0.0, -0.0)) == -1 and math.copysign(1, v.add(1.0, -1.0)) == 1
-    assert v.divide(-1.0, 0.0) == -math.inf and math.isnan(v.divide(0.0, 0.0)) and math.isnan(v.multiply(math.inf, 0.0))
-    assert v.remainder(-7.0, 4.0) == -3.0 and v.truncated_remainder(-7, 4) == -3
-    assert math.copysign(1, v.floor(-0.0)) == -1 and v.floor(-0.5) == -1 and math.copysign(1, v.ceil(-0.5)) == -1
-
-
-def test_max_and_min():
-    plus, minus, nan = 0.0, -0.0, math.nan
-    assert math.copysign(1, v.largest(minus, plus)) == 1 and math.copysign(1, v.smallest(plus, minus)) == -1
-    assert v.largest(nan, 2.0) == 2.0 and v.smallest(2.0, nan) == 2.0 and math.isnan(v.largest(nan, 2.0, nan=True))
-    assert v.xorsign(-3.0, 2.0, v.largest) == -3.0 and v.xorsign(-3.0, -2.0, v.smallest) == 2.0
-    assert v.flushed(-(2.0**-127)) == 0 and v.flushed(2.0**-126) == 2.0**-126
-
-
-@pytest.mark.parametrize(
-    ("number", "width", "signed", "wide_source", "wanted"),
-    [
-        (-1.9, 32, True, False, -1),
-        (3e9, 32, True, False, 2**31 - 1),
-        (-1.0, 32, False, False, 0),
-        (math.inf, 16, True, False, 32767),
-        (math.nan, 32, True, False, 0),
-        (math.nan, 64, True, False, -(2**63)),
-        (math.nan, 64, False, False, 2**63),
-        (math.nan, 32, True, True, -(2**31)),
-    ],
-)
-def test_float_to_integer(number, width, signed, wide_source, wanted):
-    assert v.float_to_integer(number, width, signed, wide_source) == wanted
-
-
-@pytest.mark.parametrize(
-    ("kind", "b", "c", "lanes"),
-    [
-        ("up", 1, 0x0000, [0, *range(31)]),
-        ("down", 30, 0x001F, [30, 31, *range(2, 32)]),
-        ("bfly", 31, 0x001F, list(range(31, -1, -1))),
-        ("idx", 5, 0x181F, [lane // 8 * 8 + 5 for lane in range(32)]),  # groups of 8
-        ("up", 2, 0x1C00, [lane if lane % 4 < 2 else lane - 2 for lane in range(32)]),  # groups of 4
-        ("down", 1, 0x1E1F, [lane + (lane % 2 == 0) for lane in range(32)]),  # pairs
-        (
-            "bfly",
-            4,
-            0x0007,
-            [lane ^ 4 if lane < 8 else lane if lane & 4 == 0 or lane > 7 else lane for lane in range(32)],
-        ),
-        ("idx", 9, 0x0007, list(range(32))),  # lane 9 is above the clamp: everyone keeps its own
-    ],
-)
-def test_shuffles(kind, b, c, lanes):
-    assert [v.shuffled(kind, lane, b, c) for lane in range(32)] == lanes
-
 
 # ---- bounds ---------------------------------------------------------------------------------------------------------
 
@@ -158,19 +65,6 @@ def test_what_a_bound_allows(bound, truth, got, right):
 
 
 # ---- the suite ------------------------------------------------------------------------------------------------------
-
-
-def test_the_simulator_keeps_the_specification(unrecorded):
-    suite = operations.run(False, silent)
-    assert suite.mismatches == ()
-    assert suite.checked > 200_000 and len(suite.rows) > 150
-    assert all(row[2] == row[3] > 0 and row[4] == "not recorded" for row in suite.rows)
-    assert suite.notes[0].startswith("No H200's results: operations-h200.json is missing")
-
-
-def test_a_sample_is_part_of_it(unrecorded):
-    suite = operations.run(True, silent)
-    assert suite.ok and 0 < suite.checked < 150_000
 
 
 def test_every_row_is_in_the_record_s_keys_once():
@@ -283,23 +177,6 @@ def test_a_broken_record_says_what_to_do(one_case, text):
         operations.load_record(path, [case])
 
 
-def test_a_whole_record_is_small(tmp_path):
-    bits = {}
-    for case in known():
-        dtype = operations.STORAGE[case.types[1]][0]
-        for operation in case.operations:
-            answers = operation.answers
-            if operation.bound is not None:
-                answers = np.array([one_operation.encoded(case.types[1], float(x)) for x in answers])
-            bits[case.key(operation)] = answers.astype(dtype)
-    path = tmp_path / "record.json"
-    operations.save_record(operations.Record({}, bits, {}), path)
-    assert path.stat().st_size < 300_000
-    again = operations.load_record(path, known())
-    assert again.bits.keys() == bits.keys()
-    assert all((again.bits[key] == bits[key]).all() for key in bits)
-
-
 def test_the_published_record_agrees():
     suite = operations.run(False, silent)
     assert suite.ok, "\n".join(suite.mismatches)
@@ -410,39 +287,6 @@ def test_a_worker_runs_the_kernels_and_says_their_bits(script, monkeypatch, caps
             assert operations.agreeing(operation, case, got).all(), case.name
 
 
-def test_recording_writes_the_file_and_says_what_differs(script, monkeypatch, capsys, tmp_path):
-    from quack_tutorial import compiler
-
-    chosen = next(case for case in known() if case.name == "Int32 ring")
-    failing = dataclasses.replace(chosen, name="another")
-    answers = [operation.answers.copy() for operation in chosen.operations]
-    answers[0][3] = 3
-    said = [(0, {"bits": [operations.packed(one) for one in answers]}), (1, {"failed": "CudaError: lost"})]
-    monkeypatch.setattr(operations, "cases", lambda: [chosen, failing])
-    monkeypatch.setattr(workers, "results", lambda command, jobs, each_s: said)
-    monkeypatch.setattr(script, "where", lambda: {"device": "a GPU"})
-    monkeypatch.setattr(compiler, "dsl_problem", lambda: None)
-    monkeypatch.setattr(compiler, "gpu_problem", lambda: None)
-    path = tmp_path / "record.json"
-    monkeypatch.setattr(sys, "argv", ["record_operations.py", "--to", str(path)])
-    assert script.main() == 0
-    failed, difference, summary = capsys.readouterr().out.splitlines()
-    assert failed == "FAILED another: CudaError: lost" and difference == WRONG_SUM.format("the GPU")
-    assert summary.startswith("2,792 results of 8 operations, 1 of 2 kernels failed, 1 operations differ")
-    record = operations.load_record(path, [chosen])
-    assert record.where == {"device": "a GPU"} and record.failed == {"another": "CudaError: lost"}
-    assert record.bits[chosen.key(chosen.operations[0])][3] == 3
-
-
-def test_recording_without_a_gpu_says_why(script, monkeypatch, capsys):
-    from quack_tutorial import compiler
-
-    monkeypatch.setattr(compiler, "dsl_problem", lambda: "CuTe DSL is not installed.")
-    monkeypatch.setattr(sys, "argv", ["record_operations.py"])
-    assert script.main() == 1
-    assert capsys.readouterr().err == "record_operations: CuTe DSL is not installed.\n"
-
-
 def test_every_kernel_compiles():
     pytest.importorskip("cutlass", reason="the CuTe DSL is not installed; it exists for Linux alone")
     pytest.importorskip("torch", reason="compiling takes torch tensors")
@@ -455,12 +299,3 @@ def test_every_kernel_compiles():
         except Exception as error:  # the DSL has several error classes, none of them documented
             refused.append(f"{case.name}: {type(error).__name__}: {str(error)[:200]}")
     assert refused == []
-
-
-def test_bits_go_to_torch_and_back():
-    torch = pytest.importorskip("torch", reason="the GPU takes torch tensors")
-    for name in operations.STORAGE:
-        case = next(case for case in known() if case.types[0] == name)
-        x, out = operations.tensors(case)
-        assert x.dtype == getattr(torch, operations.STORAGE[name][1])
-        assert (operations.bits_of(x) == case.x).all() and (operations.bits_of(out) == operations.poisoned(case)).all()

@@ -89,15 +89,6 @@ def test_a_broken_record_is_not_shown_as_a_missing_one(tmp_path):
         page.suite("device", tmp_path)
 
 
-def test_tables_scroll_in_a_box_and_long_ones_are_folded():
-    short = page.folded(page.table(("a",), [("b",)]), "Table", 1)
-    assert short.startswith('<div style="overflow-x: auto"') and "<details>" not in short
-    rows = [(f"row {i}", i) for i in range(page.LONG + 1)]
-    assert f"<summary>Table ({len(rows)} rows)</summary>" in page.folded(
-        page.table(("a", "n"), rows), "Table", len(rows)
-    )
-
-
 def test_the_coverage_shows_every_name():
     shown = page.coverage()
     text = " ".join(words(shown.html))

@@ -6,10 +6,9 @@ import sys
 import pytest
 
 from cutesim.simulation import simulate
-from quack_tutorial import compiler
-from tests.validation.stand_ins import quiet, stand_in
+from tests.validation.stand_ins import quiet
 from validation.corpus import CASES
-from validation.gpu import sanitizer, worker
+from validation.gpu import sanitizer
 
 BY_NAME = {case.name: case for case in CASES}
 
@@ -109,29 +108,6 @@ def test_a_process_that_hangs_is_ended_with_its_children(monkeypatch):
     assert sanitizer.said_by(text) == "Did not start in 1 s"
 
 
-COMPUTE_SANITIZER = """
-if "--initcheck-address-space" in args:
-    sys.exit("Error: unrecognised option '--initcheck-address-space'")
-assert os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] == "1"
-assert args[-3:-1] == ["validation.gpu.worker", "bug"]
-print("========= COMPUTE-SANITIZER")
-if args[args.index("--tool") + 1] == "initcheck":
-    print("========= Uninitialized __global__ memory read of size 4 bytes")
-print("========= ERROR SUMMARY: 1 errors" if "initcheck" in args else "========= ERROR SUMMARY: 0 errors")
-"""
-
-
-def test_compute_sanitizer_is_asked_with_each_tool(monkeypatch, tmp_path):
-    stand_in(monkeypatch, tmp_path, "compute-sanitizer", COMPUTE_SANITIZER)
-    monkeypatch.setattr(sanitizer, "CASES", [BY_NAME["two_writers"]])
-    for problem in ("dsl_problem", "gpu_problem"):
-        monkeypatch.setattr(compiler, problem, lambda: None)
-    says, problem = sanitizer.asked(quiet)
-    said = dict.fromkeys(sanitizer.TOOLS, "")  # of initcheck also where it knows only global memory
-    said["initcheck"] = "Uninitialized __global__ memory read of size 4 bytes"
-    assert says == {sanitizer.ALL_CORRECT: said, "two_writers": said} and not problem
-
-
 def test_without_compute_sanitizer_one_sentence_says_so(monkeypatch):
     monkeypatch.setattr(sanitizer.shutil, "which", lambda _: None)
     suite = sanitizer.run(False, quiet)
@@ -147,13 +123,3 @@ def test_both_sides_stand_in_one_table(monkeypatch):
     assert suite.ok
     assert suite.rows[0][2] == "racecheck: Race reported" and {row[2] for row in suite.rows[1:]} == {"nothing"}
     assert "tools 1." in suite.notes[0]
-
-
-def test_the_worker_runs_one_bug_or_all_kernels_without(no_gpu_needed, monkeypatch):
-    launched = []
-    monkeypatch.setattr(compiler, "launch", lambda host, x, y, out, bug: launched.append((host.__name__, bug)))
-    worker.bug("two_writers")
-    assert launched == [("two_writers", True)]
-    launched.clear()
-    worker.bug(sanitizer.ALL_CORRECT)
-    assert launched == [(case.name, False) for case in CASES]

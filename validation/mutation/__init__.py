@@ -1,8 +1,9 @@
 """Suite `mutation`: kernels with one step taken away or altered, one place at a time; does a finding name the place?
 
-The kernels and their inputs are in `inputs`: all of the package, and cluster and asynchronous ones of `kernels`.
-`mutants` says what is edited. Kinds: barrier, fence, mbarrier, count (of bytes or arrivals expected), group (of asynchronous
-copies), predicate, index (that keeps apart what is written to shared memory), slot (that picks what is read), shuffle.
+The kernels and their inputs are in `inputs`: all of the package, and cluster and asynchronous ones of `kernels`. `mutants` says
+what is edited, `locator` whether a finding names the place. Kinds: barrier, fence, mbarrier, count (of bytes or arrivals
+expected), group (of asynchronous copies), predicate, index (that keeps apart what is written to shared memory), slot (that
+picks what is read), shuffle.
 
 Each mutant runs on the cases that execute the place: checked, forward, in reverse and seeded, and fast; outputs are compared
 with float64. It is *detected* if a finding of a checked run locates it, which is one of
