@@ -19,6 +19,10 @@ same inputs everywhere. `quack_tutorial.records.suite` says what a suite gives a
 were made once and are kept as records alone: `grading`, `checkers`, `beside`, `published`, `others`.
 """
 
+import sys
+from pathlib import Path
+
 from cutesim.language.loading import answer_package
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "cutesim/tests"))  # whose kernels in dsl/ suites run, too
 answer_package(__name__)  # where the DSL is not installed, the suites' kernels still load, for the simulator alone

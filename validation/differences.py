@@ -14,7 +14,6 @@ or an infinity there. Everything else that differs is a mismatch.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from functools import cached_property
 
@@ -26,6 +25,7 @@ from cutesim.memory.recording import current_line
 from cutesim.simulation import simulate
 from cutesim.trace import Op, Space
 from quack_tutorial import compiler
+from validation.compiled import SPACES, emitted
 
 MERGED = "the compiler makes neighbouring accesses one, as wide as the PTX has them"
 LEFT_OUT = "the compiler makes loads only where their value is used"
@@ -35,7 +35,6 @@ EMPTY = (
 EMPTY_LOADS = 3  # a warp, in the SASS of CUDA 13 for sm_90a
 VISIBLE = (Op.STORE, Op.ATOMIC, Op.BULK_COPY, Op.STORE_ASYNC, Op.SHUFFLE, Op.VOTE, Op.REDUX, Op.ASYNC_COPY)
 WIDEST = 16
-PTX_ACCESS = re.compile(r"\b(ld|st)\.([\w.:]*)\b")
 
 
 class Rules:
@@ -91,7 +90,7 @@ class Rules:
 
     def ptx_widths(self, quantity) -> set:
         """Bytes a lane of the accesses of this kind that the compiler's PTX has."""
-        return ptx_widths(self.ptx, "st" if quantity.kind == "stores" else "ld", quantity.space)
+        return ptx_widths(self.ptx, "store" if quantity.kind == "stores" else "load", quantity.space)
 
     @cached_property
     def ptx(self) -> str:
@@ -110,15 +109,8 @@ def _tensor(argument):
 
 
 def ptx_widths(text: str, op: str, space: Space) -> set:
-    """Bytes a lane of each `op` ("ld" or "st") to a space in PTX text."""
-    name = "shared" if space == Space.SMEM else "global"
-    found = set()
-    for kind, suffix in PTX_ACCESS.findall(text):
-        parts = re.split(r"[.:]+", suffix)
-        if kind == op and name in parts:
-            vector = max([int(part[1:]) for part in parts if re.fullmatch(r"v\d", part)], default=1)
-            found |= {vector * int(part[1:]) // 8 for part in parts if re.fullmatch(r"[bfsu]\d+", part)}
-    return found
+    """Bytes a lane of each `op` ("load" or "store") to a space in PTX text."""
+    return {width for where, way, width in emitted(text).accesses if (where, way) == (SPACES[space], op)}
 
 
 def _widths(trace, quantity) -> set:

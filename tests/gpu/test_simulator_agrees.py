@@ -19,7 +19,6 @@ from cutesim.simulation import simulate
 from quack_tutorial.kernels.copy import LADDER
 from quack_tutorial.kernels.softmax import SoftmaxOnline, SoftmaxThreePass
 from quack_tutorial.kernels.tuned.softmax import Softmax
-from validation.language_kernels import floor_divide, remainder
 from validation.mutation.kernels import AsyncCopy, BulkCopy, ClusterSum
 
 pytestmark = pytest.mark.gpu
@@ -47,7 +46,7 @@ def test_the_language_s_kernels_give_the_same_bits(name):
     assert torch.equal(gpu, simulated)
 
 
-@pytest.mark.parametrize("kernel", [floor_divide, remainder], ids=["floor_divide", "remainder"])
+@pytest.mark.parametrize("kernel", [k.floor_divide, k.remainder], ids=["floor_divide", "remainder"])
 def test_integer_division_gives_the_same_bits(kernel):
     x = torch.arange(-16, 16, dtype=torch.int32)
     gpu, simulated = both(kernel, x, torch.empty(32, dtype=torch.int32))

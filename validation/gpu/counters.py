@@ -37,6 +37,7 @@ from quack_tutorial.records import suite as report
 from validation import differences
 from validation.gpu import access_patterns
 from validation.gpu.device import where
+from validation.outputs import Trial
 
 TIMEOUT_S = 240
 LOAD, STORE, ASYNC, READ = "loads", "stores", "cp.async", "loads and cp.async"
@@ -92,16 +93,6 @@ QUANTITIES = (
 )
 
 
-@dataclass(frozen=True)
-class Case:
-    """One host function on one set of arguments. `family` is the row of the table that it counts in."""
-
-    name: str
-    family: str
-    host: object
-    arguments: object  # function that gives fresh arguments: numpy arrays or CPU torch tensors, and numbers
-
-
 def cases(sample: bool = False) -> list:
     """All launches, in order: the access patterns, then the package's kernels."""
     found = [
@@ -120,7 +111,7 @@ def _pattern_cases(kind, patterns, make):
         family = f"patterns, {kind}{' memory' * (kind != 'cp.async')}, {width} a lane"
         host = make(pattern) if kind == "cp.async" else make(pattern.width)
         arguments = partial(access_patterns.arguments, pattern, kind != "global")
-        yield Case(f"{kind}, {pattern}", family, host, arguments)
+        yield Trial(family, f"{kind}, {pattern}", host, arguments)
 
 
 def _async_kernel(pattern):
@@ -132,17 +123,13 @@ def package_cases() -> list:
     from validation import trials
 
     inputs = (", float32, 5 x 257", ", bfloat16, 5 x 4096", "sum of the parts of dw, 8 x 257")
-    return [
-        Case(trial.name, trial.family, trial.host, trial.arguments)
-        for trial in trials.trials()
-        if trial.name.endswith(inputs)
-    ]
+    return [trial for trial in trials.trials() if trial.name.endswith(inputs)]
 
 
 # ---- what the simulator counts --------------------------------------------------------------------------------------
 
 
-def simulated(case: Case) -> tuple:
+def simulated(case: Trial) -> tuple:
     """(launches, {str(quantity): number}) of one case, over all its launches."""
     trace = simulate(case.host, *case.arguments()).trace
     return len(trace.launches), counted(trace)
@@ -266,7 +253,7 @@ def measured(quantity: Quantity, rows: list) -> tuple:
 class Comparison:
     """One number of one case, from both sides."""
 
-    case: Case
+    case: Trial
     quantity: Quantity
     simulated: int
     counted: int

@@ -19,7 +19,7 @@ def compare(which, numbers):
     from validation.gpu import device
 
     wanted = device.jobs(which == "sample")
-    workers.work(workers.numbers(numbers), lambda number: dataclasses.asdict(wanted[number][2](wanted[number][3])))
+    workers.work(workers.numbers(numbers), lambda number: dataclasses.asdict(device.compared(wanted[number])))
 
 
 def bug(name):
