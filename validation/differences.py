@@ -47,12 +47,12 @@ class Rules:
     def explain(self, comparison) -> str:
         """The rule by which a comparison's numbers differ, or "" if there is none."""
         name, quantity, number = str(comparison.quantity), comparison.quantity, comparison.counted
-        if number == self.merged_numbers[name] and self.new_widths(quantity) <= self.ptx_widths(quantity):
+        if number == self.numbers[MERGED][name] and self.new_widths(quantity) <= self.ptx_widths(quantity):
             return MERGED
         most = comparison.simulated + EMPTY_LOADS * self.warps * self.uses_cp_async
         if not quantity.kind.startswith("loads") or number > most:
             return ""
-        least = (self.needed_numbers if quantity.space == Space.GMEM else self.seen_numbers)[name]
+        least = self.numbers[LEFT_OUT if quantity.space == Space.GMEM else EMPTY][name]
         if least <= number <= comparison.simulated:
             return LEFT_OUT
         if self.uses_cp_async and (quantity.what, quantity.space) == ("requests", Space.SMEM):
@@ -60,20 +60,14 @@ class Rules:
         return ""
 
     @cached_property
-    def merged_numbers(self) -> dict:
-        return self.counted(self.merged)
-
-    @cached_property
     def merged(self):
         return merged(self.trace)
 
     @cached_property
-    def seen_numbers(self) -> dict:
-        return self.counted(seen(self.trace))
-
-    @cached_property
-    def needed_numbers(self) -> dict:
-        return self.counted(needed(self.case, self.trace))
+    def numbers(self) -> dict:
+        """What each rule makes of the trace, counted."""
+        left = {LEFT_OUT: needed(self.case, self.trace), EMPTY: seen(self.trace)}
+        return {rule: self.counted(trace) for rule, trace in {MERGED: self.merged, **left}.items()}
 
     @property
     def uses_cp_async(self) -> bool:
@@ -211,15 +205,10 @@ def _stored(case, value: float = 0.0, changed: tuple = ()) -> dict:
 def _something_visible_follows(events) -> np.ndarray:
     """Of each event, whether its warp stores, sends or shuffles anything later."""
     result = np.zeros(len(events), bool)
-    for _, rows in _by_warp(events):
+    warps = np.stack([events[name].astype(np.int64) for name in ("launch", "block", "warp")], axis=1)
+    for warp in np.unique(warps, axis=0):
+        rows = np.nonzero((warps == warp).all(axis=1))[0]
+        rows = rows[np.argsort(events["step"][rows], kind="stable")]
         visible = np.isin(events["op"][rows], [int(op) for op in VISIBLE])
         result[rows] = np.maximum.accumulate(visible[::-1])[::-1]
     return result
-
-
-def _by_warp(events):
-    keys = np.stack([events[name].astype(np.int64) for name in ("launch", "block", "warp")], axis=1)
-    unique, inverse = np.unique(keys, axis=0, return_inverse=True)
-    for i, key in enumerate(unique):
-        rows = np.nonzero(inverse.ravel() == i)[0]
-        yield tuple(key), rows[np.argsort(events["step"][rows], kind="stable")]

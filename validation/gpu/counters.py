@@ -58,38 +58,23 @@ class Quantity:
         return f"{'shared' if self.space == Space.SMEM else 'global'} {self.kind}: {self.what}"
 
 
-def _ldgsts(prefix, memory):
-    return tuple(f"{prefix}_mem_{memory}_op_ldgsts_cache_{cache}.sum" for cache in ("access", "bypass"))
-
-
+GLOBAL, COPIED = (
+    "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum",
+    "sm__sass_l1tex_t_{}_pipe_lsu_mem_global_op_ldgsts_cache_{}.sum",
+)
+EXECUTED = "smsp__inst_executed_op_shared_{}.sum"
+WAVES = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
+CACHES, SECTORS = ("access", "bypass"), ("requests", "sectors")
 QUANTITIES = (
-    *(
-        Quantity(
-            what,
-            kind,
-            Space.GMEM,
-            ((f"l1tex__t_{what}_pipe_lsu_mem_global_op_{op}.sum",),),
-        )
-        for kind, op in ((READ, "ld"), (STORE, "st"))  # what cp.async reads is among l1tex's loads
-        for what in ("requests", "sectors")
-    ),
-    *(
-        Quantity(what, ASYNC, Space.GMEM, (_ldgsts(f"sm__sass_l1tex_t_{what}_pipe_lsu", "global"),))
-        for what in ("requests", "sectors")
-    ),
-    *(
-        Quantity("requests", kind, Space.SMEM, ((f"smsp__inst_executed_op_shared_{op}.sum",),))
-        for kind, op in ((LOAD, "ld"), (STORE, "st"))
-    ),
-    *(
-        Quantity(
-            "wavefronts",
-            kind,
-            Space.SMEM,
-            ((f"smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum",),),
-        )
-        for kind, op in ((LOAD, "ld"), (STORE, "st"), (ASYNC, "ldgsts"))
-    ),
+    # What cp.async reads is among l1tex's loads.
+    *(Quantity(what, READ, Space.GMEM, ((GLOBAL.format(what, "ld"),),)) for what in SECTORS),
+    *(Quantity(what, STORE, Space.GMEM, ((GLOBAL.format(what, "st"),),)) for what in SECTORS),
+    *(Quantity(what, ASYNC, Space.GMEM, (tuple(COPIED.format(what, c) for c in CACHES),)) for what in SECTORS),
+    Quantity("requests", LOAD, Space.SMEM, ((EXECUTED.format("ld"),),)),
+    Quantity("requests", STORE, Space.SMEM, ((EXECUTED.format("st"),),)),
+    Quantity("wavefronts", LOAD, Space.SMEM, ((WAVES.format("ld"),),)),
+    Quantity("wavefronts", STORE, Space.SMEM, ((WAVES.format("st"),),)),
+    Quantity("wavefronts", ASYNC, Space.SMEM, ((WAVES.format("ldgsts"),),)),
 )
 
 
@@ -98,7 +83,7 @@ def cases(sample: bool = False) -> list:
     found = [
         *_pattern_cases("global", access_patterns.global_patterns(), access_patterns.GlobalPattern),
         *_pattern_cases("shared", access_patterns.shared_patterns(), access_patterns.SharedPattern),
-        *_pattern_cases("cp.async", access_patterns.async_patterns(), _async_kernel),
+        *_pattern_cases("cp.async", access_patterns.async_patterns(), access_patterns.AsyncPattern),
     ]
     found += package_cases()
     return found[:: len(found) // 8] if sample else found
@@ -109,13 +94,9 @@ def _pattern_cases(kind, patterns, make):
     for pattern in patterns:
         width = f"{pattern.width} byte{'s' * (pattern.width > 1)}"
         family = f"patterns, {kind}{' memory' * (kind != 'cp.async')}, {width} a lane"
-        host = make(pattern) if kind == "cp.async" else make(pattern.width)
+        host = make(pattern.width, *([pattern.below < 32] if kind == "cp.async" else []))
         arguments = partial(access_patterns.arguments, pattern, kind != "global")
         yield Trial(family, f"{kind}, {pattern}", host, arguments)
-
-
-def _async_kernel(pattern):
-    return access_patterns.AsyncPattern(pattern.width, fills=pattern.below < 32)
 
 
 def package_cases() -> list:
@@ -171,19 +152,9 @@ def profile(names: list, progress) -> tuple:
         table = Path(folder, "ncu.csv")
         listed = Path(folder, "cases.json")
         listed.write_text(json.dumps(names))
-        command = [
-            ncu,
-            "--clock-control",
-            "none",
-            "--cache-control",
-            "none",
-            "--profile-from-start",
-            "off",
-            "--metrics",
-            ",".join(metrics),
-        ]
-        command += ["--csv", "--page", "raw", "--print-units", "base", "--log-file", str(table), sys.executable]
-        command += ["-m", "validation.gpu.worker", "profiled", str(listed)]
+        plain = "--clock-control none --cache-control none --profile-from-start off --csv --page raw --print-units base"
+        command = [ncu, *plain.split(), "--metrics", ",".join(metrics), "--log-file", str(table)]
+        command += [sys.executable, "-m", "validation.gpu.worker", "profiled", str(listed)]
         progress(f"ncu on {len(names)} kernels")
         said = _output(command, TIMEOUT_S)
         text = table.read_text(encoding="utf-8", errors="replace") if table.exists() else ""
