@@ -42,6 +42,7 @@ def calls(name, tool, device="cuda"):
     """Suite `shipped`: make the named call at each of its cases for that tool, and wait for each before the next."""
     import torch
 
+    from quack_tutorial import ops
     from validation.gpu.shipped import CALLS, cases
 
     def filled(*shape, dtype):
@@ -50,7 +51,7 @@ def calls(name, tool, device="cuda"):
     for dtype, M, N in cases(name, tool):
         rows = partial(filled, M, N, dtype=getattr(torch, dtype))
         print(LAUNCHED, f"{dtype} {M} x {N}", flush=True)
-        CALLS[name].run(rows().requires_grad_(), rows, lambda of, N=N: filled(N, dtype=of))
+        CALLS[name].run(ops, rows().requires_grad_(), rows, lambda of, N=N: filled(N, dtype=of))
         if device == "cuda":
             torch.cuda.synchronize()
     print(ALL_DONE, flush=True)
