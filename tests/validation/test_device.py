@@ -16,7 +16,18 @@ def device(monkeypatch):
     pytest.importorskip("torch")
     from validation.gpu import device
 
+    wanted = device.jobs(True)
+
+    def results(command, jobs, each_s):
+        for number in jobs:
+            try:
+                line = dataclasses.asdict(device.compared(wanted[number]))
+            except Exception as error:
+                line = {"failed": f"{type(error).__name__}: {error}"}
+            yield number, json.loads(json.dumps(line))
+
     monkeypatch.setattr(device, "on_the_gpu", device.simulated)
+    monkeypatch.setattr(workers, "results", results)
     return device
 
 
@@ -30,25 +41,26 @@ def test_what_agrees_is_a_table_without_mismatches(device):
     assert any(row[5] not in ("exact", "0.00") for row in suite.rows), "no kernel's error was measured"
 
 
-def test_processes_share_the_kernels_and_one_that_hangs_is_a_mismatch(device, monkeypatch):
-    wanted = device.jobs(True)
-
-    lines = [json.loads(json.dumps(dataclasses.asdict(device.compared(one)))) for one in wanted]
-    lines[3] = {"failed": "did not come back"}
+def test_a_kernel_that_hangs_is_a_mismatch(device, monkeypatch):
+    wanted, run = device.jobs(True), workers.results
 
     def results(command, jobs, each_s):
-        return ((number, lines[number]) for number in jobs)
+        hung = {"failed": "did not come back"}
+        return ((number, hung if number == 3 else line) for number, line in run(command, jobs, each_s))
 
     monkeypatch.setattr(workers, "results", results)
-    suite = device.run(True, quiet, processes=2)
+    suite = device.run(True, quiet)
     assert suite.mismatches == (f"{wanted[3].name}: did not come back",)
     assert [row[0] for row in suite.rows] == list(dict.fromkeys(one.family for one in wanted))
     assert sum(row[2] for row in suite.rows) == len(wanted) - 1
 
 
-def test_without_a_gpu_no_worker_starts_and_the_suite_says_so(device, monkeypatch):
+def test_without_a_gpu_no_worker_starts_and_the_suite_says_so(monkeypatch):
+    pytest.importorskip("torch")
+    from validation.gpu import device
+
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # the workers' processes see none, also where there is one
-    (mismatch,) = device.run(True, quiet, processes=2).mismatches
+    (mismatch,) = device.run(True, quiet).mismatches
     assert mismatch.startswith("nothing was compared: no worker could start")
 
 

@@ -133,29 +133,10 @@ def jobs(sample: bool) -> list:
     return [*language_kernels.KERNELS, *trials.trials(sample)]
 
 
-def done(trial) -> Result:
-    """The result of one kernel; one that cannot be launched is a mismatch."""
-    try:
-        return compared(trial)
-    except Exception as error:  # whatever the compiler or the GPU raises: it is this kernel's
-        return _failed(trial, f"{type(error).__name__}: {str(error)[:300]}")
-
-
-def _failed(trial, why) -> Result:
-    return Result(trial.family, trial.name, 0, 0, None, (f"{trial.name}: {why}",))
-
-
-def run(sample: bool, progress, processes: int | None = None) -> report.Suite:
-    """Every kernel on both sides. Compiling takes most of the time, on one core: `processes` share the kernels."""
+def run(sample: bool, progress) -> report.Suite:
+    """Every kernel on both sides. Compiling takes most of the time, on one core: several processes share the kernels."""
     wanted = jobs(sample)
-    if processes is None:
-        processes = 1 if sample else max(1, min(12, (os.cpu_count() or 2) - 2))
-    if processes == 1:
-        results = []
-        for trial in wanted:
-            progress(trial.name)
-            results.append(done(trial))
-        return suite(results)
+    processes = 1 if sample else max(1, min(12, (os.cpu_count() or 2) - 2))
     command = [sys.executable, "-m", "validation.gpu.worker", "compare", "sample" if sample else "all"]
     results = {}
 
@@ -173,9 +154,9 @@ def run(sample: bool, progress, processes: int | None = None) -> report.Suite:
 
 
 def _result(trial, line) -> Result:
-    """What a worker said of a kernel."""
+    """What a worker said of a kernel; one that cannot be launched is a mismatch."""
     if "failed" in line:
-        return _failed(trial, line["failed"])
+        return Result(trial.family, trial.name, 0, 0, None, (f"{trial.name}: {line['failed']}",))
     errors = line["errors"] and tuple(line["errors"])
     return Result(trial.family, trial.name, line["elements"], line["different"], errors, tuple(line["problems"]))
 
