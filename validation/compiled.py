@@ -54,6 +54,10 @@ RANDOM_FAMILY = "random kernels"
 RANDOM, SAMPLE_RANDOM, SAMPLE_EVERY = 20, 3, 12
 MAX_STEPS = 500_000
 ELEMENT_BYTES = 4  # the largest element of these kernels
+COLUMNS = (
+    "kernel, inputs, agreed, counted, global load, global store, shared load, shared store, others, shuffles, explained, "
+    "registers (ptxas), spilled bytes (ptxas), shared bytes (simulated)"
+)
 
 DIRECTIONS = {
     Op.LOAD: "load",
@@ -476,22 +480,7 @@ def _suite(pairs, mismatches, count) -> report.Suite:
     return report.Suite(
         "compiled",
         "CuTe DSL's compiler: loads, stores and shuffles of its PTX against the simulator's trace",
-        (
-            "kernel",
-            "inputs",
-            "agreed",
-            "counted",
-            "global load",
-            "global store",
-            "shared load",
-            "shared store",
-            "others",
-            "shuffles",
-            "explained",
-            "registers (ptxas)",
-            "spilled bytes (ptxas)",
-            "shared bytes (simulated)",
-        ),
+        tuple(COLUMNS.split(", ")),
         table,
         tuple(mismatches),
         (
