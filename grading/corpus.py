@@ -129,33 +129,22 @@ def reformatted(text: str) -> str:
     return "# Reformatted.\n\n\n" + "\n\n".join(narrow) + "\n"
 
 
+NAMED = {ast.FunctionDef: "name", ast.ClassDef: "name", ast.arg: "arg", ast.Name: "id", ast.Attribute: "attr"}
+
+
 def renamed(text: str, targets: tuple) -> str:
     """The same program with every name of its own replaced, but those that the lab asks for."""
     tree = ast.parse(text)
-    own = {}
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            found = [node.name]
-        else:
-            found = [node.arg] if isinstance(node, ast.arg) else []
-        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
-            found = [node.id if isinstance(node, ast.Name) else node.attr]
-        own.update({name: f"renamed_{len(own)}" for name in found if name not in own})
+    named = [(node, NAMED[type(node)]) for node in ast.walk(tree) if type(node) in NAMED]
+    bound = [getattr(node, field) for node, field in named if isinstance(getattr(node, "ctx", ast.Store()), ast.Store)]
+    own = {name: f"renamed_{i}" for i, name in enumerate(dict.fromkeys(bound))}
     for kept in [*targets, "self", *dir(builtins), *[name for name in own if name.startswith("__")]]:
         own.pop(kept, None)
-    outside = {a.asname or a.name.partition(".")[0] for n in ast.walk(tree) if isinstance(n, (ast.Import, ast.ImportFrom))
-               for a in n.names}  # fmt: skip
-
-    def new(node, field):
-        setattr(node, field, own.get(getattr(node, field), getattr(node, field)))
-
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            new(node, "name")
-        elif isinstance(node, ast.arg):
-            new(node, "arg")
-        elif isinstance(node, ast.Name) and node.id not in outside:
-            new(node, "id")
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id not in outside:
-            new(node, "attr")
+    imports = [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
+    outside = {name.asname or name.name.partition(".")[0] for node in imports for name in node.names}
+    for node, field in named:
+        begins = node.value if isinstance(node, ast.Attribute) else node
+        known = own.get(getattr(node, field))
+        if known and (begins is node or isinstance(begins, ast.Name)) and getattr(begins, "id", "") not in outside:
+            setattr(node, field, known)
     return ast.unparse(tree) + "\n"

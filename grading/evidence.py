@@ -69,15 +69,13 @@ def loads(outcome: Outcome, name: str) -> tuple:
     )
     who = np.unique(at, axis=1)
     pairs = np.unique(who[:2], axis=1).shape[1]
-    rows = sorted({int(row) for row in events["line"][every.event]})
-    return who.shape[1] / max(1, pairs), tuple(plain_line(outcome.trace.lines[row]) for row in rows)
+    return who.shape[1] / max(1, pairs), _lines(outcome.trace, every)
 
 
 def stores(outcome: Outcome, name: str) -> tuple:
     """(how often an element of the output `name` was stored, the source lines that did it)."""
     every, _ = _touching(outcome, name, Kind.READ)
-    rows = sorted({int(row) for row in outcome.trace.events["line"][every.event]})
-    return len(every), tuple(plain_line(outcome.trace.lines[row]) for row in rows)
+    return len(every), _lines(outcome.trace, every)
 
 
 def times_stored(outcome: Outcome, name: str) -> np.ndarray:
@@ -94,8 +92,13 @@ def times_stored(outcome: Outcome, name: str) -> np.ndarray:
 def loads_of_output(outcome: Outcome, name: str) -> tuple:
     """(how often an element of the output `name` was read, the source lines that did it)."""
     every, _ = _touching(outcome, name, Kind.WRITE)
-    rows = sorted({int(row) for row in outcome.trace.events["line"][every.event]})
-    return len(every), tuple(plain_line(outcome.trace.lines[row]) for row in rows)
+    return len(every), _lines(outcome.trace, every)
+
+
+def _lines(trace: Trace, every) -> tuple:
+    """The source lines of some accesses."""
+    rows = sorted({int(row) for row in trace.events["line"][every.event]})
+    return tuple(plain_line(trace.lines[row]) for row in rows)
 
 
 def _touching(outcome: Outcome, name: str, other: Kind):

@@ -46,16 +46,11 @@ def run(args) -> int:
     try:
         args.file = chosen(args.lab, args.file) if args.file.is_dir() else args.file
         report = grade(args.lab, args.file.name, read(args.file), args.seed, args.seconds, not args.no_compile)
-    except Refused as refused:
+    except Exception as error:
+        refused = error if isinstance(error, Refused) else Refused("not graded", failed(error))
         if not args.gradescope:
             print(f"grade: {clean(str(refused))}", file=sys.stderr)
-            return 2
-        report = nothing(args.lab, args.file.name, args.seed, refused)
-    except Exception as error:
-        refused = Refused("not graded", failed(error))
-        if not args.gradescope:
-            print(f"grade: {refused}", file=sys.stderr)
-            return 3
+            return 2 if refused is error else 3
         report = nothing(args.lab, args.file.name, args.seed, refused)
     if args.gradescope:
         file = args.results or (RESULTS if RESULTS.parent.is_dir() else Path(RESULTS.name))

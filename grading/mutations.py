@@ -53,8 +53,8 @@ def edits(text: str, cases: list[Case]) -> Iterator[Edit]:
     """Every edit of a right answer, none twice; `cases` give the constants."""
     tree = ast.parse(text)
     seen = {ast.unparse(tree)}
-    for kind, words, change in _changes(tree, constants(tree, cases), text.splitlines()):
-        made = ast.unparse(ast.fix_missing_locations(change()))
+    for kind, words, changed in _changes(tree, constants(tree, cases), text.splitlines()):
+        made = ast.unparse(ast.fix_missing_locations(changed))
         if made not in seen:
             seen.add(made)
             yield Edit(kind, words, made + "\n")
@@ -93,7 +93,7 @@ def constants(tree, cases: list[Case]) -> dict:
 
 
 def _changes(tree, known: dict, lines: list[str]):
-    """(kind, words, a function that gives the changed tree) of each place."""
+    """(kind, words, the changed tree) of each place."""
     for top in tree.body:
         if not isinstance(top, (ast.FunctionDef, ast.ClassDef)):
             continue
@@ -197,13 +197,9 @@ def _instead(node, values: dict):
 
 
 def _replaced(tree, node, new):
-    """A function that gives the tree with a node replaced."""
-
-    def change():
-        whole, node_copy = copy.deepcopy((tree, node))
-        return _Swap(node_copy, new).visit(whole)
-
-    return change
+    """The tree with a node replaced."""
+    whole, node_copy = copy.deepcopy((tree, node))
+    return _Swap(node_copy, new).visit(whole)
 
 
 class _Swap(ast.NodeTransformer):
@@ -217,11 +213,7 @@ class _Swap(ast.NodeTransformer):
 
 
 def _with(tree, node, name: str, i: int, new: list, count: int = 1):
-    """A function that gives the tree with statements of a body replaced."""
-
-    def change():
-        whole, place = copy.deepcopy((tree, node))
-        getattr(place, name)[i : i + count] = new
-        return whole
-
-    return change
+    """The tree with statements of a body replaced."""
+    whole, place = copy.deepcopy((tree, node))
+    getattr(place, name)[i : i + count] = new
+    return whole

@@ -240,10 +240,6 @@ def _left_out(statement, own: set) -> str | None:
     return next(filter(None, reasons), None)
 
 
-def _bound(statement) -> list:
+def _bound(statement) -> set:
     """The names that a statement would bind."""
-    if isinstance(statement, DEFINITIONS):
-        return [statement.name]
-    names = [n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-    imported = [a for n in ast.walk(statement) if isinstance(n, (ast.Import, ast.ImportFrom)) for a in n.names]
-    return names + [(a.asname or a.name).partition(".")[0] for a in imported]
+    return {statement.name} if isinstance(statement, DEFINITIONS) else bound(statement)

@@ -69,11 +69,11 @@ def test_the_climb_is_there_for_each_card_one_of_them_folded(contents, monkeypat
 
     monkeypatch.delenv(card.VARIABLE, raising=False)
     document = new_document("page", get_default_settings())
-    document += contents.climb()
+    document += contents.listing(of="climb")
     builder = types.SimpleNamespace(get_relative_uri=lambda here, page: f"{page}.html")
     app = types.SimpleNamespace(builder=builder)
     document.settings.env = types.SimpleNamespace(docname="intro", app=app, _app=app)
-    contents.ListClimb(document).run()
+    contents.FillListings(document).run()
     (html,) = (raw.astext() for raw in document.findall(nodes.raw))
     own = records.folder().name
     (other,) = (name for name in records.cards() if name != own)
@@ -89,7 +89,7 @@ def test_the_climb_of_a_card_that_is_recorded_in_part_says_so(contents, tmp_path
     assert "l4" not in records.cards()
     (tmp_path / "l4/memory.json").write_text("{}", encoding="utf-8")
     assert records.cards() == ["l4"]
-    assert "4096: not measured on an L4 yet." in contents.ListClimb.of(None, "l4")
+    assert "4096: not measured on an L4 yet." in contents.FillListings.climb_on(None, "l4")
 
 
 def test_the_card_of_a_heat_map_shows_its_shades(contents):

@@ -37,7 +37,8 @@ from __future__ import annotations
 import re
 import traceback
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -46,12 +47,17 @@ from cutesim.trace import Op, ShuffleKind, Space
 from quack_tutorial import compiler
 from quack_tutorial.records import suite as report
 from validation import random_kernels
+from validation.outputs import Trial
 
 LONGEST_TRIAL = 1000  # elements a row
 RANDOM_FAMILY = "random kernels"
 RANDOM, SAMPLE_RANDOM, SAMPLE_EVERY = 20, 3, 12
 MAX_STEPS = 500_000
 ELEMENT_BYTES = 4  # the largest element of these kernels
+COLUMNS = (
+    "kernel, inputs, agreed, counted, global load, global store, shared load, shared store, others, shuffles, explained, "
+    "registers (ptxas), spilled bytes (ptxas), shared bytes (simulated)"
+)
 
 DIRECTIONS = {
     Op.LOAD: "load",
@@ -65,20 +71,6 @@ SPACES = {Space.GMEM: "global", Space.SMEM: "shared", Space.DSMEM: "cluster"}
 INSTRUCTION = re.compile(r"^\s*(@!?%?p\d*\s+)?([a-z][\w.:]*)\s*(.*?);", re.M)
 BLOCK = re.compile(r"^\s*{ (\.reg .*;) }$", re.M)  # several instructions on one line, with registers of their own
 LABEL, BRANCH = re.compile(r"^\s*(\$\w+):", re.M), re.compile(r"\bbra(?:\.uni)?\s+(\$\w+)")
-
-
-@dataclass(frozen=True)
-class Subject:
-    """A kernel to compile and simulate. `arguments()` gives fresh ones: arrays, None and numbers."""
-
-    family: str
-    name: str
-    function: object
-    arguments: object
-
-    @property
-    def random(self) -> bool:
-        return self.family == RANDOM_FAMILY
 
 
 @dataclass
@@ -144,32 +136,27 @@ def subjects(sample: bool) -> list:
     from validation.mutation import inputs as mutation_cases
 
     kernels = [
-        Subject(type(case.function).__name__, case.name, case.function, case.arguments)
-        for case in mutation_cases.cases()
+        Trial(type(case.function).__name__, case.name, case.function, case.arguments) for case in mutation_cases.cases()
     ]
     kernels += [
-        Subject(type(trial.host).__name__, trial.name, trial.host, trial.arguments)
+        replace(trial, family=type(trial.host).__name__)
         for dtype in trials.DTYPES
         for N in trials.SIZES
         if N <= LONGEST_TRIAL
         for make in trials.MAKERS
         for trial in make(dtype, N)
     ]
-    made = [random_kernels.program(seed) for seed in range(SAMPLE_RANDOM if sample else RANDOM)]
-    drawn = [
-        Subject(RANDOM_FAMILY, f"random kernel {program.seed}", random_kernels.loaded(program), _fresh(program))
-        for program in made
-    ]
+    drawn = []
+    for seed in range(SAMPLE_RANDOM if sample else RANDOM):
+        made = random_kernels.program(seed)
+        fresh = partial(random_kernels.inputs, made)
+        drawn.append(Trial(RANDOM_FAMILY, f"random kernel {seed}", random_kernels.loaded(made), fresh))
     return (kernels[::SAMPLE_EVERY] if sample else kernels) + drawn
-
-
-def _fresh(program):
-    return lambda: random_kernels.inputs(program)
 
 
 def simulated(subject):
     """The trace of a checked run; a finding is an error, since all these kernels are right."""
-    run = simulate(subject.function, *subject.arguments(), max_steps=MAX_STEPS, values=True)
+    run = simulate(subject.host, *subject.arguments(), max_steps=MAX_STEPS, values=True)
     if run.findings:
         raise ValueError(f"the simulator reports {run.findings[0]}")
     return run.trace
@@ -177,7 +164,7 @@ def simulated(subject):
 
 def ptx_of(subject) -> str:
     """The PTX, compiled for just these shapes and strides."""
-    return compiler.ptx(subject.function, *map(_spec, subject.arguments()))
+    return compiler.ptx(subject.host, *map(_spec, subject.arguments()))
 
 
 def _spec(argument):
@@ -475,12 +462,12 @@ def _suite(pairs, mismatches, count) -> report.Suite:
     rows, mismatches, examples = {}, list(mismatches), {}
     for subject, shown, has, resources in pairs:
         row = rows.setdefault(subject.family, Row())
-        differences = compare(shown, has, unused=subject.random)
+        differences = compare(shown, has, unused=subject.family == RANDOM_FAMILY)
         wrong = [sentence for sentence, rule in differences if rule is None]
         mismatches += [f"{subject.name}: {sentence}" for sentence in wrong]
         row.inputs += 1
         row.agreed += not wrong
-        row.counted += not (has.loops or subject.random)
+        row.counted += not (has.loops or subject.family == RANDOM_FAMILY)
         row.accesses.update({key: 1 for key in shown.lines if has.accesses[key]})
         row.shuffles |= shown.shuffles.keys()
         for sentence, rule in differences:
@@ -493,22 +480,7 @@ def _suite(pairs, mismatches, count) -> report.Suite:
     return report.Suite(
         "compiled",
         "CuTe DSL's compiler: loads, stores and shuffles of its PTX against the simulator's trace",
-        (
-            "kernel",
-            "inputs",
-            "agreed",
-            "counted",
-            "global load",
-            "global store",
-            "shared load",
-            "shared store",
-            "others",
-            "shuffles",
-            "explained",
-            "registers (ptxas)",
-            "spilled bytes (ptxas)",
-            "shared bytes (simulated)",
-        ),
+        tuple(COLUMNS.split(", ")),
         table,
         tuple(mismatches),
         (

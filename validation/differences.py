@@ -14,7 +14,6 @@ or an infinity there. Everything else that differs is a mismatch.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from functools import cached_property
 
@@ -26,6 +25,7 @@ from cutesim.memory.recording import current_line
 from cutesim.simulation import simulate
 from cutesim.trace import Op, Space
 from quack_tutorial import compiler
+from validation.compiled import SPACES, emitted
 
 MERGED = "the compiler makes neighbouring accesses one, as wide as the PTX has them"
 LEFT_OUT = "the compiler makes loads only where their value is used"
@@ -35,7 +35,6 @@ EMPTY = (
 EMPTY_LOADS = 3  # a warp, in the SASS of CUDA 13 for sm_90a
 VISIBLE = (Op.STORE, Op.ATOMIC, Op.BULK_COPY, Op.STORE_ASYNC, Op.SHUFFLE, Op.VOTE, Op.REDUX, Op.ASYNC_COPY)
 WIDEST = 16
-PTX_ACCESS = re.compile(r"\b(ld|st)\.([\w.:]*)\b")
 
 
 class Rules:
@@ -48,12 +47,12 @@ class Rules:
     def explain(self, comparison) -> str:
         """The rule by which a comparison's numbers differ, or "" if there is none."""
         name, quantity, number = str(comparison.quantity), comparison.quantity, comparison.counted
-        if number == self.merged_numbers[name] and self.new_widths(quantity) <= self.ptx_widths(quantity):
+        if number == self.numbers[MERGED][name] and self.new_widths(quantity) <= self.ptx_widths(quantity):
             return MERGED
         most = comparison.simulated + EMPTY_LOADS * self.warps * self.uses_cp_async
         if not quantity.kind.startswith("loads") or number > most:
             return ""
-        least = (self.needed_numbers if quantity.space == Space.GMEM else self.seen_numbers)[name]
+        least = self.numbers[LEFT_OUT if quantity.space == Space.GMEM else EMPTY][name]
         if least <= number <= comparison.simulated:
             return LEFT_OUT
         if self.uses_cp_async and (quantity.what, quantity.space) == ("requests", Space.SMEM):
@@ -61,20 +60,14 @@ class Rules:
         return ""
 
     @cached_property
-    def merged_numbers(self) -> dict:
-        return self.counted(self.merged)
-
-    @cached_property
     def merged(self):
         return merged(self.trace)
 
     @cached_property
-    def seen_numbers(self) -> dict:
-        return self.counted(seen(self.trace))
-
-    @cached_property
-    def needed_numbers(self) -> dict:
-        return self.counted(needed(self.case, self.trace))
+    def numbers(self) -> dict:
+        """What each rule makes of the trace, counted."""
+        left = {LEFT_OUT: needed(self.case, self.trace), EMPTY: seen(self.trace)}
+        return {rule: self.counted(trace) for rule, trace in {MERGED: self.merged, **left}.items()}
 
     @property
     def uses_cp_async(self) -> bool:
@@ -91,7 +84,7 @@ class Rules:
 
     def ptx_widths(self, quantity) -> set:
         """Bytes a lane of the accesses of this kind that the compiler's PTX has."""
-        return ptx_widths(self.ptx, "st" if quantity.kind == "stores" else "ld", quantity.space)
+        return ptx_widths(self.ptx, "store" if quantity.kind == "stores" else "load", quantity.space)
 
     @cached_property
     def ptx(self) -> str:
@@ -110,15 +103,8 @@ def _tensor(argument):
 
 
 def ptx_widths(text: str, op: str, space: Space) -> set:
-    """Bytes a lane of each `op` ("ld" or "st") to a space in PTX text."""
-    name = "shared" if space == Space.SMEM else "global"
-    found = set()
-    for kind, suffix in PTX_ACCESS.findall(text):
-        parts = re.split(r"[.:]+", suffix)
-        if kind == op and name in parts:
-            vector = max([int(part[1:]) for part in parts if re.fullmatch(r"v\d", part)], default=1)
-            found |= {vector * int(part[1:]) // 8 for part in parts if re.fullmatch(r"[bfsu]\d+", part)}
-    return found
+    """Bytes a lane of each `op` ("load" or "store") to a space in PTX text."""
+    return {width for where, way, width in emitted(text).accesses if (where, way) == (SPACES[space], op)}
 
 
 def _widths(trace, quantity) -> set:
@@ -219,15 +205,10 @@ def _stored(case, value: float = 0.0, changed: tuple = ()) -> dict:
 def _something_visible_follows(events) -> np.ndarray:
     """Of each event, whether its warp stores, sends or shuffles anything later."""
     result = np.zeros(len(events), bool)
-    for _, rows in _by_warp(events):
+    warps = np.stack([events[name].astype(np.int64) for name in ("launch", "block", "warp")], axis=1)
+    for warp in np.unique(warps, axis=0):
+        rows = np.nonzero((warps == warp).all(axis=1))[0]
+        rows = rows[np.argsort(events["step"][rows], kind="stable")]
         visible = np.isin(events["op"][rows], [int(op) for op in VISIBLE])
         result[rows] = np.maximum.accumulate(visible[::-1])[::-1]
     return result
-
-
-def _by_warp(events):
-    keys = np.stack([events[name].astype(np.int64) for name in ("launch", "block", "warp")], axis=1)
-    unique, inverse = np.unique(keys, axis=0, return_inverse=True)
-    for i, key in enumerate(unique):
-        rows = np.nonzero(inverse.ravel() == i)[0]
-        yield tuple(key), rows[np.argsort(events["step"][rows], kind="stable")]

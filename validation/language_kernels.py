@@ -1,20 +1,21 @@
 """Small kernels, each about one thing that the language or the machine does, with the answer from numpy.
 
-All of them are exact: copies, integers, selections, sums that round nowhere. `KERNELS` is the table; `answer(x)` gives what
-`out` must hold, bit for bit, on the GPU and on the simulator.
+All of them are exact: copies, integers, selections, sums that round nowhere. `KERNELS` is the table: what the
+GPU and the simulator must give, bit for bit.
 """
 
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
 
 import cutlass
 import cutlass.cute as cute
 import numpy as np
 
 from validation.mutation.kernels import AsyncCopy, BulkCopy, ClusterSum
+from validation.outputs import Trial
 
+FAMILY = "the language, one warp or cluster"
 LANES = np.arange(32)
 
 
@@ -212,22 +213,16 @@ class WarpSum:
         out[tidx] = s[0] + s[1] + s[2] + s[3]
 
 
-@dataclass(frozen=True)
-class Kernel:
-    """One row: what it is about, on how many elements of which numpy type, and numpy's answer."""
+def trial(about, host, answer, dtype=np.float32, size=32) -> Trial:
+    """On fresh small whole numbers, negative ones among them, over a poisoned output; `answer(x)` is what that must hold."""
 
-    about: str
-    host: object
-    answer: object
-    dtype: type = np.float32
-    size: int | tuple = 32
-
-    def arrays(self):
-        """Fresh (x, poisoned out): small whole numbers, negative ones among them, halves where they are floats."""
-        x = np.random.default_rng(5).integers(-40, 40, self.size).astype(self.dtype)
-        if self.host is widths:
+    def arguments():
+        x = np.random.default_rng(5).integers(-40, 40, size).astype(dtype)
+        if host is widths:
             x = (x * np.float32(0.3301)).astype(np.float32)
-        return x, np.full(self.answer(x).shape, 77, self.dtype)
+        return x, np.full(answer(x).shape, 77, dtype)
+
+    return Trial(FAMILY, about, host, arguments, (1,), exact=lambda found: (found[1], answer(np.asarray(found[0]))))
 
 
 def same(x):
@@ -247,29 +242,29 @@ def _branches(x):
 
 
 KERNELS = (
-    Kernel("// floors", floor_divide, lambda x: x // 4, np.int32),
-    Kernel("% keeps the dividend's sign", remainder, lambda x: np.fmod(x, 4), np.int32),
-    Kernel("if, elif, else by lane", branches, _branches),
-    Kernel("a loop as long as the lane's number", loop_to_the_lane, lambda x: np.cumsum(x) - x),
-    Kernel(
+    trial("// floors", floor_divide, lambda x: x // 4, np.int32),
+    trial("% keeps the dividend's sign", remainder, lambda x: np.fmod(x, 4), np.int32),
+    trial("if, elif, else by lane", branches, _branches),
+    trial("a loop as long as the lane's number", loop_to_the_lane, lambda x: np.cumsum(x) - x),
+    trial(
         "a while loop that ends lane by lane",
         while_halving,
         lambda x: np.array([max(int(v), 1).bit_length() - 1 for v in x], np.int32),
         np.int32,
     ),
-    Kernel("a conditional expression is lazy", lazy_choice, lambda x: np.append(x[1:], np.float32(-1))),
-    Kernel("a helper function", helper, lambda x: x * 2 + 1),
-    Kernel("a kernel in a class", Scaler(3.0), lambda x: x * 3),
-    Kernel("two launches in order", two_launches, lambda x: x * 4),
-    Kernel("grid and block of two dimensions", three_dimensions, lambda x: x[0] + np.arange(120, dtype=np.float32)),
-    Kernel("shuffles: up, down, butterfly, by index", shuffles, shuffles_answer),
-    Kernel("votes: ballot, any, all", votes, votes_answer, np.int32),
-    Kernel("conversions: bfloat16, float16, int32", widths, widths_answer),
-    Kernel("a block's sum through shared memory", WarpSum(), _sum_everywhere, size=128),
-    Kernel("cp.async", AsyncCopy(), same, size=(1, 128)),
-    Kernel("bulk copies and an mbarrier", BulkCopy(128), same, size=(2, 128)),
+    trial("a conditional expression is lazy", lazy_choice, lambda x: np.append(x[1:], np.float32(-1))),
+    trial("a helper function", helper, lambda x: x * 2 + 1),
+    trial("a kernel in a class", Scaler(3.0), lambda x: x * 3),
+    trial("two launches in order", two_launches, lambda x: x * 4),
+    trial("grid and block of two dimensions", three_dimensions, lambda x: x[0] + np.arange(120, dtype=np.float32)),
+    trial("shuffles: up, down, butterfly, by index", shuffles, shuffles_answer),
+    trial("votes: ballot, any, all", votes, votes_answer, np.int32),
+    trial("conversions: bfloat16, float16, int32", widths, widths_answer),
+    trial("a block's sum through shared memory", WarpSum(), _sum_everywhere, size=128),
+    trial("cp.async", AsyncCopy(), same, size=(1, 128)),
+    trial("bulk copies and an mbarrier", BulkCopy(128), same, size=(2, 128)),
     *(
-        Kernel(f"a cluster of {blocks} blocks, st.async", ClusterSum(blocks), sums_of(blocks), size=(1, 256))
+        trial(f"a cluster of {blocks} blocks, st.async", ClusterSum(blocks), sums_of(blocks), size=(1, 256))
         for blocks in (2, 4, 8)
     ),
 )

@@ -20,26 +20,6 @@ import random
 from collections import defaultdict
 
 from validation import random_kernels as made_of
-from validation.random_kernels import (
-    COUNTERS,
-    FLOATS,
-    INTS,
-    SCRATCH,
-    Assign,
-    Atomic,
-    Exchange,
-    For,
-    Handover,
-    If,
-    Load,
-    Meeting,
-    Program,
-    Remote,
-    Send,
-    Shuffle,
-    Vote,
-    inputs,
-)
 
 
 def float32(x) -> float:
@@ -62,23 +42,23 @@ def written(numbers) -> bool:
 
 def assigned(statement) -> set:
     """The float variables that a statement, or one inside it, assigns to."""
-    return {one.target for one in made_of.statements((statement,)) if getattr(one, "target", None) in FLOATS}
+    return {one.target for one in made_of.statements((statement,)) if getattr(one, "target", None) in made_of.FLOATS}
 
 
-def computed(made: Program, needed: set | None = None) -> list:
+def computed(made: made_of.Program, needed: set | None = None) -> list:
     """[mT, mO, mJ, mC] after the kernel. Adds to `needed` the barriers that some thread comes to between a write and another
     thread's read."""
-    arguments = inputs(made)
+    arguments = made_of.inputs(made)
     grid = _Grid(made, arguments, set() if needed is None else needed)
     threads = [_Thread(grid, block, tidx) for block in range(made.blocks) for tidx in range(made.threads)]
     _run(threads, random.Random(made.seed))
     _, _, scratch, floats, integers, counters = arguments
-    scratch[:] = grid.memory[SCRATCH]
+    scratch[:] = grid.memory[made_of.SCRATCH]
     counters[:] = grid.counters
     for thread in threads:
         if thread.own < made.n:
-            floats[:, thread.own] = [thread.values[name] for name in FLOATS]
-            integers[:, thread.own] = [thread.values[name] for name in INTS]
+            floats[:, thread.own] = [thread.values[name] for name in made_of.FLOATS]
+            integers[:, thread.own] = [thread.values[name] for name in made_of.INTS]
     return [scratch, floats, integers, counters]
 
 
@@ -113,8 +93,8 @@ class _Grid:
         self.made, self.needed = made, needed
         self.x, self.i = arguments[0].tolist(), arguments[1].tolist()
         self.memory = defaultdict(dict)
-        self.memory[SCRATCH] = arguments[2].tolist()
-        self.counters = [0] * COUNTERS
+        self.memory[made_of.SCRATCH] = arguments[2].tolist()
+        self.counters = [0] * made_of.COUNTERS
         self.assigned = {id(one): assigned(one) for one in made_of.statements(made.body)}
 
 
@@ -140,7 +120,7 @@ class _Thread:
         return self.values[operand] if isinstance(operand, str) else kind(operand)
 
     def put(self, target, value):
-        self.values[target] = float32(value) if target in FLOATS else int32(value)
+        self.values[target] = float32(value) if target in made_of.FLOATS else int32(value)
 
     def numbers(self, left, right, floats) -> list:
         """Both operands: of floats rounded, unless the source writes both."""
@@ -148,7 +128,7 @@ class _Thread:
         return [*map(float32, numbers)] if floats and not written(numbers) else numbers
 
     def holds(self, operation, left, right) -> bool:
-        return bool(made_of.COMPARISONS[operation](*self.numbers(left, right, left in FLOATS)))
+        return bool(made_of.COMPARISONS[operation](*self.numbers(left, right, left in made_of.FLOATS)))
 
     def join(self, statement):
         """Begin or end a dynamic `if`, or a loop's turn."""
@@ -157,7 +137,7 @@ class _Thread:
 
     def shared(self, name, block=None):
         """The words of a buffer: of the grid for global memory, of a block otherwise."""
-        return self.grid.memory[name if name == SCRATCH else (name, self.block if block is None else block)]
+        return self.grid.memory[name if name == made_of.SCRATCH else (name, self.block if block is None else block)]
 
     # keys of `_run`: where threads meet, and how many of them
 
@@ -177,49 +157,49 @@ class _Thread:
 
     def step(self, statement):
         match statement:
-            case Assign(target, "Float32", left, _):
+            case made_of.Assign(target, "Float32", left, _):
                 self.put(target, self.number(left))
-            case Assign(target, operation, left, right):
-                floats = target in FLOATS
+            case made_of.Assign(target, operation, left, right):
+                floats = target in made_of.FLOATS
                 table = made_of.FLOAT_OPERATIONS if floats else made_of.INT_OPERATIONS
                 numbers = self.numbers(left, right, floats)
                 result = table[operation](*numbers)
                 self.put(target, result)
                 if floats and operation in "+-*" and written(numbers):
                     self.values[target] = Written(result)
-            case Load(target, index, offset):
+            case made_of.Load(target, index, offset):
                 place = int32(self.values[index] + offset)
                 if 0 <= place < self.grid.made.n:
                     self.put(target, self.grid.x[place])
                 self.join(statement)
-            case Atomic(index, value):
-                k = self.values[index] % COUNTERS
+            case made_of.Atomic(index, value):
+                k = self.values[index] % made_of.COUNTERS
                 self.grid.counters[k] = int32(self.grid.counters[k] + self.values[value])
-            case If(operation, left, right, body, orelse):
+            case made_of.If(operation, left, right, body, orelse):
                 arm = body if self.holds(operation, left, right) else orelse
                 self.join(statement)
                 yield from self.run(arm)
                 self.join(statement)
-            case For(variable, count, modulus, body):  # and While
+            case made_of.For(variable, count, modulus, body):  # and While
                 self.join(statement)
                 for turn in range(self.values[count] % modulus if count else modulus):
                     self.values[variable] = turn
                     yield from self.run(body)
                     self.join(statement)
-            case Shuffle(target, kind, value, offset):
+            case made_of.Shuffle(target, kind, value, offset):
                 lanes = yield self.warp_meets(self.values[value])
                 source = made_of.SHUFFLES[kind](self.lane, offset)
                 self.put(target, lanes[self.warp * 32 + source])
-            case Vote(target, kind, left, operation, right):
+            case made_of.Vote(target, kind, left, operation, right):
                 votes = kind in made_of.VOTES
                 lanes = yield self.warp_meets(self.holds(operation, left, right) if votes else self.number(left))
                 table = made_of.VOTES if votes else made_of.REDUCTIONS
                 self.put(target, table[kind]([lanes[tidx] for tidx in sorted(lanes)]))
-            case Exchange():
+            case made_of.Exchange():
                 yield from self.exchange(statement)
-            case Handover():
+            case made_of.Handover():
                 yield from self.handover(statement)
-            case Meeting() | Remote() | Send():
+            case made_of.Meeting() | made_of.Remote() | made_of.Send():
                 yield from self.to_next_block(statement)
             case _:
                 raise TypeError(f"{statement!r} is no statement of a program")
@@ -237,7 +217,7 @@ class _Thread:
     def write_and_read(self, statement, meets, source):
         self.grid.needed.add(statement.first)
         buffer = self.shared(statement.buffer)
-        start = self.own - self.tidx if statement.buffer == SCRATCH else 0
+        start = self.own - self.tidx if statement.buffer == made_of.SCRATCH else 0
         buffer[start + self.tidx] = self.values[statement.value]
         yield from self.run(statement.between)
         yield meets(statement.first)
@@ -248,7 +228,7 @@ class _Thread:
     def handover(self, statement):
         self.grid.needed.add(statement.first)
         buffer, everybody = self.shared(statement.buffer), self.grid.made.threads // 32
-        start = self.own - self.tidx if statement.buffer == SCRATCH else 0
+        start = self.own - self.tidx if statement.buffer == made_of.SCRATCH else 0
         full, empty = (self.warps_meet(0, everybody, statement.first + k) for k in (0, 1))
         if self.warp < statement.producers:
             buffer[start + self.tidx] = self.values[statement.value]
@@ -267,19 +247,19 @@ class _Thread:
         threads, value = self.grid.made.threads, self.values[statement.value]
         source = (self.tidx + statement.shift) % threads
         match statement:
-            case Meeting(between=between):
-                buffer = self.shared(SCRATCH)
+            case made_of.Meeting(between=between):
+                buffer = self.shared(made_of.SCRATCH)
                 buffer[self.own] = value
                 yield from self.run(between)
                 yield self.cluster_meets()
                 self.put(statement.target, buffer[self.next_block * threads + source])
                 yield self.cluster_meets()
-            case Remote():
+            case made_of.Remote():
                 self.shared("sR", self.next_block)[self.tidx] = value
                 yield self.cluster_meets()
                 self.put(statement.target, self.shared("sR")[source])
                 yield self.cluster_meets()
-            case Send(slot=slot):
+            case made_of.Send(slot=slot):
                 # Nobody writes these words again: waiting for all instead of for the bytes makes no difference.
                 self.shared("sC", self.next_block)[slot, self.tidx] = value
                 yield self.cluster_meets()

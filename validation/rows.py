@@ -125,7 +125,9 @@ def shipped_cases() -> list[Case]:
         vector = VECTOR_BYTES * 8 // bits
         for row_bytes, named in (line for at, line in enumerate(of_kernel) if line not in of_kernel[:at]):
             config, longest = Config(**named), row_bytes * 8 // bits
-            through = comes_through_shared_memory(config)
+            through = (
+                config.stages > 0
+            )  # rows come through shared memory, and are cut into equal pieces of whole vectors
             step = vector * config.blocks_per_row if through else vector
             for N in (longest, longest - (step if rows == "aligned" else 1)):
                 gap = 1 if rows == "congruent" and N % vector == 0 else 0
@@ -148,7 +150,7 @@ def random_case(seed: int) -> Case:
     N = int(rng.choice([rng.integers(1, 40), rng.integers(40, 400), rng.integers(400, 2600)]))
     config = random_config(rng, operation, N, rows)
     turn = config.threads_per_row * config.blocks_per_row * vector  # elements of a vector a thread
-    through = comes_through_shared_memory(config)
+    through = config.stages > 0
     if rows != "congruent" and (through or config.row_ahead):
         N = max(1, N // (vector * config.blocks_per_row)) * vector * config.blocks_per_row
     elif N > turn and rng.random() < 0.5:  # where the last vectors are there for all threads, or just not
@@ -167,7 +169,7 @@ def random_case(seed: int) -> Case:
 
 def random_config(rng, operation: str, N: int, rows: str) -> Config:
     """Any configuration that leaves a thread few enough elements; now and then one that a sweep would try."""
-    operation = spread_as(operation)
+    operation = SPREAD_AS.get(operation, operation)
     streams = operation in ("cross-entropy", "cross-entropy backward")
     if rng.random() < 0.2:
         tried = [
@@ -201,16 +203,6 @@ def random_config(rng, operation: str, N: int, rows: str) -> Config:
             pairs = blocks == 1 and not through and not backward
             together = int(rng.choice([0, 1, 2, 4] if pairs else [0, 1])) if blocks == 1 else 0
             return of_fields(operation, (threads, block, blocks, given, each, together))
-
-
-def spread_as(operation: str) -> str:
-    """The operation whose ways to spread rows this one has: its own, or another's."""
-    return SPREAD_AS.get(operation, operation)
-
-
-def comes_through_shared_memory(config: Config) -> bool:
-    """Whether rows do, which are then cut into equal pieces of whole vectors."""
-    return config.stages > 0
 
 
 # ---- one case ---------------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from quack_tutorial.kernels import softmax as lessons
 from quack_tutorial.operations import KERNELS
 from quack_tutorial.operations.kernel import COLUMNS, MATRIX, TARGETS, column_sum, element
 from validation import outputs
+from validation.outputs import Trial
 from validation.staged_copy import StagedCopy
 
 POISON = 77.0
@@ -34,24 +35,6 @@ WITHOUT = {
     "rmsnorm": (" alone", ("b", "residual"), (("w", "float32"),)),
     "rmsnorm backward": (" alone", ("dh", "db"), (("w", "float32"),)),
 }
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One host function on one input.
-
-    `arguments()` gives fresh arguments; `outputs` are the positions of those that are written; `error(arguments)` gives
-    the largest error of them all as a fraction of the tolerance, and is None where every bit is known: `exact(arguments)`
-    gives (result, what it must be).
-    """
-
-    family: str
-    name: str
-    host: object
-    arguments: object
-    outputs: tuple
-    error: object = None
-    exact: object = None
 
 
 def trials(sample: bool = False) -> list:

@@ -46,60 +46,40 @@ ORIGIN = re.compile(r'<div class="qt-origin">(.*?)</div>', re.DOTALL)
 MEASURED = re.compile(r"(?P<several>\d+ )?NVIDIA (?P<gpu>\w+)\b.*?(?P<day>\d{4}-\d\d-\d\d)")
 
 
-class chapters(nodes.General, nodes.Element):
-    """Where the list of chapters goes."""
+class listing(nodes.General, nodes.Element):
+    """Where a list goes; `of` is its directive."""
 
 
-class climb(nodes.General, nodes.Element):
-    """Where the climb goes."""
-
-
-class figures(nodes.General, nodes.Element):
-    """Where the list of figures goes."""
-
-
-class Chapters(SphinxDirective):
+class Listing(SphinxDirective):
     def run(self):
-        return [chapters()]
+        return [listing(of=self.name)]
 
 
-class Climb(SphinxDirective):
-    def run(self):
-        return [climb()]
-
-
-class Figures(SphinxDirective):
-    def run(self):
-        return [figures()]
-
-
-class ListChapters(SphinxPostTransform):
-    default_priority = 5
-    formats = ("html",)
-
-    def run(self, **kwargs):
-        for node in list(self.document.findall(chapters)):
-            names = [n for n in self.env.toctree_includes[self.env.docname] if n.startswith("notebooks/")]
-            cards = "".join(CARD.format(**card(self.app, self.env.docname, name)) for name in names)
-            node.replace_self(nodes.raw("", f'<ol class="qt-chapters">\n{cards}</ol>', format="html"))
-
-
-class ListClimb(SphinxPostTransform):
-    """Softmax's versions in the order in which the book comes to them, with the share of a copy's speed that was measured."""
+class FillListings(SphinxPostTransform):
+    """Writes each list where its directive stands; a method a directive."""
 
     default_priority = 5
     formats = ("html",)
 
     def run(self, **kwargs):
-        for node in list(self.document.findall(climb)):
-            own, *others = sorted(records.cards(), key=lambda name: (name != records.folder().name, name))
-            html = f'<div class="qt-card qt-of-{own}">{self.of(own)}</div>'
-            for other in others:
-                label = f"<summary>On {hardware.called(other)}</summary>"
-                html += f'<details class="qt-fold qt-card qt-of-{other}">{label}{self.of(other)}</details>'
-            node.replace_self(nodes.raw("", html, format="html"))
+        for node in list(self.document.findall(listing)):
+            node.replace_self(nodes.raw("", getattr(self, node["of"])(), format="html"))
 
-    def of(self, name):
+    def chapters(self):
+        names = [n for n in self.env.toctree_includes[self.env.docname] if n.startswith("notebooks/")]
+        cards = "".join(CARD.format(**card(self.app, self.env.docname, name)) for name in names)
+        return f'<ol class="qt-chapters">\n{cards}</ol>'
+
+    def climb(self):
+        """Softmax's versions in the order in which the book comes to them, with the share of a copy's speed that was measured."""
+        own, *others = sorted(records.cards(), key=lambda name: (name != records.folder().name, name))
+        html = f'<div class="qt-card qt-of-{own}">{self.climb_on(own)}</div>'
+        for other in others:
+            label = f"<summary>On {hardware.called(other)}</summary>"
+            html += f'<details class="qt-fold qt-card qt-of-{other}">{label}{self.climb_on(other)}</details>'
+        return html
+
+    def climb_on(self, name):
         """The climb as a card was measured."""
         with cards.taken_for(name):
             found = [recorded("softmax", "float32", N=N, ladder=True) for N in LENGTHS]
@@ -117,6 +97,25 @@ class ListClimb(SphinxPostTransform):
             for one in found
         )
         return f'<li><span>{words}</span><span class="qt-bars">{bars}</span><a href="{link}">{chapter}</a></li>\n'
+
+    def figures(self):
+        root = self.env.config.root_doc
+        return "".join(self.figures_on(name) for name in (root, *self.env.toctree_includes[root]))
+
+    def figures_on(self, name):
+        """The figures of one page, in its order; nothing where it has none."""
+        page = self.env.get_doctree(name)
+        link, found = self.app.builder.get_relative_uri(self.env.docname, name), []
+        for raw in page.findall(nodes.raw):
+            text = raw.astext()
+            for figure in FIGURE.finditer(text):
+                origin = ORIGIN.search(text, figure.end())
+                drawn = drawn_from(unescape(origin[1])) if origin else "its own cell"
+                found.append(
+                    f'<li><a href="{link}#{figure["id"]}">{figure["title"]}</a> <small>{escape(drawn)}</small></li>'
+                )
+        title = escape(next(page.findall(nodes.title)).astext())
+        return f'<h2>{title}</h2>\n<ul class="qt-figures">{"".join(found)}</ul>\n' if found else ""
 
 
 def card(app, here, name):
@@ -162,32 +161,6 @@ def heat_map(rows):
     return f'<svg viewBox="0 0 {16 * max(map(len, rows))} {9 * len(rows)}">{places}</svg>'
 
 
-class ListFigures(SphinxPostTransform):
-    default_priority = 5
-    formats = ("html",)
-
-    def run(self, **kwargs):
-        for node in list(self.document.findall(figures)):
-            root = self.env.config.root_doc
-            listed = "".join(self.of(name) for name in (root, *self.env.toctree_includes[root]))
-            node.replace_self(nodes.raw("", listed, format="html"))
-
-    def of(self, name):
-        """The figures of one page, in its order; nothing where it has none."""
-        page = self.env.get_doctree(name)
-        link, found = self.app.builder.get_relative_uri(self.env.docname, name), []
-        for raw in page.findall(nodes.raw):
-            text = raw.astext()
-            for figure in FIGURE.finditer(text):
-                origin = ORIGIN.search(text, figure.end())
-                drawn = drawn_from(unescape(origin[1])) if origin else "its own cell"
-                found.append(
-                    f'<li><a href="{link}#{figure["id"]}">{figure["title"]}</a> <small>{escape(drawn)}</small></li>'
-                )
-        title = escape(next(page.findall(nodes.title)).astext())
-        return f'<h2>{title}</h2>\n<ul class="qt-figures">{"".join(found)}</ul>\n' if found else ""
-
-
 def drawn_from(origin):
     """The last line of a figure in few words: simulated, or measured where and when, or where it was read."""
     how, measured = origin.split()[0].rstrip(":").lower(), MEASURED.search(origin)
@@ -201,13 +174,8 @@ def drawn_from(origin):
 
 
 def setup(app):
-    app.add_node(chapters)
-    app.add_node(climb)
-    app.add_directive("climb", Climb)
-    app.add_post_transform(ListClimb)
-    app.add_node(figures)
-    app.add_directive("chapters", Chapters)
-    app.add_directive("figures", Figures)
-    app.add_post_transform(ListChapters)
-    app.add_post_transform(ListFigures)
+    app.add_node(listing)
+    for name in ("chapters", "climb", "figures"):
+        app.add_directive(name, Listing)
+    app.add_post_transform(FillListings)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -53,20 +53,10 @@ def draw(cards, book, site):
                 CARD.format(book=escape(book), title=escape(t), picture=fitted(svg)) for _, t, svg in some
             )
             html.write_text(PAGE.format(styles=theme.style_sheet(), cards=drawn), encoding="utf-8")
-            command = [
-                chromium,
-                "--headless",
-                "--disable-gpu",
-                "--hide-scrollbars",
-                "--no-first-run",
-                f"--user-data-dir={folder}/p",
-            ]
-            command += [
-                "--force-device-scale-factor=1",
-                f"--window-size={width},{height * len(some)}",
-                f"--screenshot={shot}",
-            ]
-            command += ["--disable-background-networking"] + ["--no-sandbox"] * (geteuid() == 0)
+            plain = "--headless --disable-gpu --hide-scrollbars --no-first-run --disable-background-networking"
+            command = [chromium, *plain.split(), "--force-device-scale-factor=1", f"--user-data-dir={folder}/p"]
+            command += [f"--window-size={width},{height * len(some)}", f"--screenshot={shot}"]
+            command += ["--no-sandbox"] * (geteuid() == 0)
             try:
                 done = subprocess.run([*command, html.as_uri()], capture_output=True, text=True, timeout=120)
             except subprocess.TimeoutExpired:

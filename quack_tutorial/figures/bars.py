@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from .grid import explorer
@@ -107,7 +109,7 @@ def rates(title, names, values, limit, caption, origin, unit="GB/s") -> Player:
         return Scene(width, y + 20, tuple(boxes), tuple(labels), rules=f"M{x:.1f} 0V{y:.1f}")
 
     wide = scene(720, 190, 30)
-    wide = Scene(wide.width, wide.height, wide.boxes, wide.labels, wide.rules, narrow=scene(PHONE, 0, 46))
+    wide = replace(wide, narrow=scene(PHONE, 0, 46))
     frame = Frame(caption, "".join("f" if value > limit[0] else "r" for value in values), ("",) * len(names))
     return Player(title, wide, (frame,), origin, (("r", "possible"), ("f", "more than the memory can")))
 
@@ -120,8 +122,7 @@ def _scene(n, above, below) -> Scene:
         labels = (Label(LEFT, 8, above, kind="small"), Label(LEFT, HEIGHT + GAP + 8, below, kind="small"))
         return Scene(width, 2 * HEIGHT + GAP + 22, tuple(boxes), labels)
 
-    wide = half(692)
-    return Scene(wide.width, wide.height, wide.boxes, wide.labels, narrow=half(PHONE))
+    return replace(half(692), narrow=half(PHONE))
 
 
 def _areas(scene, shares, first, base=0.0, down=False) -> str:

@@ -30,6 +30,7 @@ from .theme import LIGHT, SERIES, variable
 CEILING = "ceiling"
 MOST_LEVEL = 10  # names side by side below an axis
 MARKERS = "osD^vPXd"
+STYLES = ("solid", (0, (6, 3)), (0, (2, 2)), (0, (8, 2, 2, 2)))
 WIDE, NARROW = 10.6, 4.5  # inches of 72 pixels
 # Colours that matplotlib draws with stand for the page's own.
 PAPER_COLOURS = {LIGHT[name]: name for name in ("ink", "soft", "line", "paper")}
@@ -448,19 +449,33 @@ def _origin(table, here) -> str:
 # Drawing -------------------------------------------------------------------------------------------------------------
 
 
-def grouped_bars(axes, names, series, pitch, height, written="", fontsize=11.5):
+def grouped_bars(axes, names, series, pitch, height, written="", fontsize=11.5, room=None):
     """Bars to the right, a group for each of `names`, in it a bar of each of `series`, {label: values}, `pitch` apart.
 
-    `written` is the format of the value beside each bar, or one for each of the series.
+    `written` is the format of the value beside each bar, or one for each of the series; `room` the largest value that needs some.
     """
     formats = written if isinstance(written, tuple) else (written,) * len(series)
     for i, ((label, values), form) in enumerate(zip(series.items(), formats)):
         places = [place + pitch * (i - (len(series) - 1) / 2) for place in range(len(names))]
         axes.barh(places, values, height=height, color=SERIES[i][0], label=label)
         write_beside(axes, places, values if form else (), form, fontsize)
+    name_rows(axes, names)
+    if room:
+        axes.set(ylim=(len(names) - 0.5, -0.5), xlim=(None, 1.15 * room))
+
+
+def name_rows(axes, names):
+    """The names of rows of bars, from the top down."""
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
+
+
+def draw_lines(axes, curves, marked=False, **look):
+    """A line for each of {label: (x, y)}, that differ in colour, in dashes and, `marked`, in the marks of their points."""
+    for i, (label, (x, y)) in enumerate(curves.items()):
+        marks = {"marker": MARKERS[i], "markersize": 4} if marked else {}
+        axes.plot(x, y, color=SERIES[i % 8][0], linestyle=STYLES[i % 4], label=label, **marks, **look)
 
 
 def write_beside(axes, places, values, form, fontsize=11.5):

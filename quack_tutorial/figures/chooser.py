@@ -7,14 +7,11 @@ the solution: an order that fails, as a list in a fold, or the sentence that no 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from hashlib import sha256
 from html import escape
-from itertools import count
 
-from .player import called, keeps_its_keys
-from .theme import asset, style_sheet
+from .player import framed
+from .theme import asset
 
-_numbers = count(1)
 TASK = (
     "Each button lets one warp go on, up to the next thing that others can notice. So do the keys 1, 2, ... while a button has the "
     "focus, and Backspace goes back."
@@ -58,7 +55,6 @@ class Chooser:
 
     def _repr_html_(self) -> str:
         data = self.data()
-        identifier = f"qt-{sha256((self.title + str(data)).encode()).hexdigest()[:8]}-{next(_numbers)}"
         c = self.choices
         if c.solution:
             said = ASKS if any(state.ended == "" for state in c.states) else ALWAYS
@@ -82,11 +78,7 @@ class Chooser:
             f"{self._solution()}"
             f'<div class="qt-origin">{escape(ORIGIN)}</div>'
         )
-        return (
-            f'<div class="qt-figure qt-chooser" id="{identifier}" role="group" aria-label="{escape(self.title)}">'
-            f"<style>{style_sheet()}{asset('chooser.css')}</style>{keeps_its_keys(parts)}</div>"
-            f"{called('chooser.js', identifier, data)}"
-        )
+        return framed(self.title, str(data), parts, "chooser.js", data, " qt-chooser", asset("chooser.css"))
 
     def _solution(self) -> str:
         """An order that fails, folded."""

@@ -20,10 +20,10 @@ from html import escape
 from quack_tutorial.records import bench as bench_records
 from quack_tutorial.records import results
 
-from .charts import MARKERS, Chart, grouped_bars, log2_axis
+from .charts import Chart, draw_lines, grouped_bars, log2_axis
 from .suites import Shown, shown, table
-from .theme import LIGHT, SERIES
-from .training import STYLES, not_yet
+from .theme import LIGHT
+from .training import not_yet
 
 COMMAND = "quack-tutorial pitfalls --out FILE"
 MIB = 1 << 20
@@ -49,11 +49,8 @@ def launch_bound(records, operation: str, dtype: str, M: int, host_us: float) ->
 
     def draw(axes, wide):
         axes.axhline(1, color=LIGHT["ink"], linewidth=1.2, label="a copy of the same size, in a graph")
-        for i, (name, values) in enumerate(lines.items()):
-            times = [us / of_copy for us, of_copy in zip(values, copy)]
-            axes.plot(
-                sizes, times, color=SERIES[i][0], linestyle=STYLES[i], marker=MARKERS[i], markersize=4, label=name
-            )
+        times = {name: (sizes, [us / of_copy for us, of_copy in zip(values, copy)]) for name, values in lines.items()}
+        draw_lines(axes, times, marked=True)
         ticks = [2**k for k in range(3, 14, 1 if wide else 2) if 2**k <= 1.01 * sizes[-1]]
         log2_axis(axes, ticks, [f"{size:,}" for size in ticks])
         axes.set(ylim=(0, None), xlabel="MiB moved", ylabel="time, the copy's = 1")
@@ -148,9 +145,9 @@ def clocks(recorded) -> Chart | Shown:
         works.setdefault(point.name, []).append(point)
 
     def draw(axes, wide):
-        for i, (name, points) in enumerate(works.items()):
-            seconds, us = [p.facts["seconds"] for p in points], [p.us / points[0].us for p in points]
-            axes.plot(seconds, us, color=SERIES[i][0], linestyle=STYLES[i], marker=MARKERS[i], markersize=4, label=name)
+        relative = [[p.us / points[0].us for p in points] for points in works.values()]
+        seconds = [[p.facts["seconds"] for p in points] for points in works.values()]
+        draw_lines(axes, dict(zip(works, zip(seconds, relative))), marked=True)
         axes.set(xlabel="seconds of the same work", ylabel="time, first sample = 1")
 
     def known(point, key):
@@ -187,8 +184,7 @@ def fast_p(records, provider: str, baselines, operation: str | None = None) -> C
     curves = {baseline: [100 * results.fast_p(found, p) for p in places] for baseline, found in gains.items()}
 
     def draw(axes, wide):
-        for i, (baseline, curve) in enumerate(curves.items()):
-            axes.plot(places, curve, color=SERIES[i][0], linestyle=STYLES[i], linewidth=2, label=f"against {baseline}")
+        draw_lines(axes, {f"against {baseline}": (places, curve) for baseline, curve in curves.items()}, linewidth=2)
         axes.axvline(1, color=LIGHT["soft"], linewidth=1)
         axes.set(ylim=(0, 102), xlabel="p, times as fast", ylabel="% of the cells: fast_p")
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from quack_tutorial.cost import little_gb_s, needed_bytes
 
-from .charts import MARKERS, Chart, log2_axis, write_beside
+from .charts import MARKERS, Chart, log2_axis, name_rows, write_beside
 from .theme import LIGHT, SERIES
 
 REQUEST_BYTES = 128  # 32 lanes, 4 bytes each
@@ -127,9 +127,7 @@ def stride(hierarchy) -> Chart:
         colours = [SERIES[0][0]] * len(apart) + [SERIES[1][0]] * len(shifted)
         places = range(len(names))
         axes.barh(places, values, color=colours, height=0.65)
-        axes.set_yticks(places, names)
-        axes.invert_yaxis()
-        axes.grid(axis="y", visible=False)
+        name_rows(axes, names)
         axes.set(xlabel="GB/s of the words that were asked for", ylabel="words between lanes")
         write_beside(axes, places, values, ",.0f")
         axes.set_xlim(right=1.15 * max(values))

@@ -210,8 +210,6 @@ def page(
     The style sheet shows a drawing and its key, which are `hidden` without it: a notebook that is not trusted loses style sheet
     and drawing, and would show the numbers of the drawing in a row. `STRIPPED` then stands in their place.
     """
-    identifier = f"qt-{sha256((title + as_json(data)).encode()).hexdigest()[:8]}-{next(_numbers)}"
-    call = called(script, identifier, data) if script else ""
     is_drawn = "<svg" in picture
     parts = (
         f'<div class="qt-title">{escape(title)}</div>'
@@ -222,9 +220,16 @@ def page(
         f"{STRIPPED * is_drawn}</div>"
         f'{key}<div class="qt-origin">{escape(origin)}</div>'
     )
+    return framed(title, as_json(data), parts, script, data)
+
+
+def framed(title, told_by, parts, script, data, kind="", css="") -> str:
+    """The parts of a figure in its frame, with the script that brings them to life; `told_by` tells it from others of its title."""
+    identifier = f"qt-{sha256((title + told_by).encode()).hexdigest()[:8]}-{next(_numbers)}"
     return (
-        f'<div class="qt-figure" id="{identifier}" role="group" aria-label="{escape(title)}">'
-        f"<style>{style_sheet()}</style>{keeps_its_keys(parts)}</div>{call}"
+        f'<div class="qt-figure{kind}" id="{identifier}" role="group" aria-label="{escape(title)}">'
+        f"<style>{style_sheet()}{css}</style>{keeps_its_keys(parts)}</div>"
+        f"{called(script, identifier, data) if script else ''}"
     )
 
 

@@ -15,7 +15,7 @@ from html import escape
 
 from quack_tutorial import cost
 
-from .charts import Chart, write_beside
+from .charts import Chart, name_rows, write_beside
 from .suites import Shown, lined_up, table
 from .theme import LIGHT, SERIES
 
@@ -109,10 +109,8 @@ def stalls(profile, cases, title=None) -> Chart:
             axes.barh(places, values, left=left, height=0.6, color=colour, label=reason)
             left = [at + value for at, value in zip(left, values)]
         write_beside(axes, places, left, ".0f")
-        axes.set_yticks(places, [case.provider if wide else case.provider.replace(" ", "\n") for case in cases])
-        axes.invert_yaxis()
+        name_rows(axes, [case.provider if wide else case.provider.replace(" ", "\n") for case in cases])
         axes.set_xlim(0, 1.1 * max(left))
-        axes.grid(axis="y", visible=False)
         axes.set_xlabel("cycles from one instruction of a warp to its next" if wide else "cycles between instructions")
 
     most = [max(STALLS, key=part.get) for part in parts]

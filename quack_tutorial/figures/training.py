@@ -18,11 +18,9 @@ from quack_tutorial import hardware
 from quack_tutorial.records import folder
 from quack_tutorial.records.training import DRIFT, LAST
 
-from .charts import Chart, grouped_bars, log2_axis
+from .charts import STYLES, Chart, grouped_bars, log2_axis
 from .suites import Shown
 from .theme import LIGHT, SERIES
-
-STYLES = ("solid", (0, (6, 3)), (0, (2, 2)), (0, (8, 2, 2, 2)))
 
 
 def not_yet(command: str) -> Shown:
@@ -40,14 +38,8 @@ def losses(training) -> Chart | Shown:
 
     def draw(axes, wide):
         for i, variant in enumerate(variants):
-            axes.plot(
-                range(1, len(variant.losses) + 1),
-                variant.losses,
-                color=SERIES[i % len(SERIES)][0],
-                linestyle=STYLES[i % len(STYLES)],
-                linewidth=2.6 - 0.25 * i,
-                label=variant.name,
-            )
+            look = {"color": SERIES[i % 8][0], "linestyle": STYLES[i % 4], "linewidth": 2.6 - 0.25 * i}
+            axes.plot(range(1, len(variant.losses) + 1), variant.losses, label=variant.name, **look)
         axes.set(ylim=(0, None), xlabel="step", ylabel="mean loss")
 
     first, means = variants[0].losses[0], {v.name: v.last_mean for v in variants}
@@ -81,8 +73,7 @@ def costs(training) -> Chart | Shown:
     def draw(axes, wide):
         names = [v.name if wide else v.name.replace(", ", ",\n") for v in variants]
         series = {"ms a step": [v.ms for v in variants], "GB at most": [v.peak_bytes / 1e9 for v in variants]}
-        grouped_bars(axes, names, series, 0.38, 0.36, ".1f")
-        axes.set(ylim=(len(variants) - 0.5, -0.5), xlim=(None, 1.15 * max(map(max, series.values()))))
+        grouped_bars(axes, names, series, 0.38, 0.36, ".1f", room=max(map(max, series.values())))
 
     least_ms, least = min(v.ms for v in variants), min(variants, key=lambda v: v.peak_bytes)
     quickest = sorted((v for v in variants if v.ms <= least_ms * (1 + DRIFT)), key=lambda v: v.ms)
@@ -178,12 +169,8 @@ def vocabulary(found) -> Chart | Shown:
     def draw(axes, wide):
         names = [f"{cell.ranks} GPUs,{' ' if wide else chr(10)}{cell.N:,}\nwords" for cell in shown]
         ms = {label: [cell.total_us(way) / 1e3 for cell in shown] for way, label in WAYS.items()}
-        grouped_bars(axes, names, ms, 0.17, 0.15, ".2f", fontsize=12)
-        axes.set(
-            ylim=(len(shown) - 0.5, -0.5),
-            xlim=(None, 1.15 * max(map(max, ms.values()))),
-            xlabel="ms, loss and gradient",
-        )
+        grouped_bars(axes, names, ms, 0.17, 0.15, ".2f", fontsize=12, room=max(map(max, ms.values())))
+        axes.set_xlabel("ms, loss and gradient")
 
     last = shown[-1]
     times = {way: last.total_us(way) / last.total_us("pairs") for way in WAYS}
@@ -213,8 +200,7 @@ def head(found, width=4096, words=128256) -> Chart | Shown:
         names = [way.name if wide else way.name.replace(", ", ",\n") for way in chosen]
         ms, gigabytes = [way.ms for way in chosen], [way.peak_bytes / 1e9 for way in chosen]
         series = {"ms, forward and backward": ms, "GB beside inputs and gradients": gigabytes}
-        grouped_bars(axes, names, series, 0.38, 0.36, (".1f", ".2f"))
-        axes.set(ylim=(len(chosen) - 0.5, -0.5), xlim=(None, 1.15 * max(ms)))
+        grouped_bars(axes, names, series, 0.38, 0.36, (".1f", ".2f"), room=max(ms))
 
     least = min(chosen, key=lambda way: way.peak_bytes)
     bare = found.shape(width, words).way("matrix products")

@@ -12,7 +12,7 @@ from dsl.weights import last_of_four, weights_of_one_block
 from cutesim.simulation import simulate
 from cutesim.trace import Space
 from tests.validation.stand_ins import quiet, stand_in
-from validation import differences
+from validation import differences, outputs
 from validation.gpu import access_patterns, counters
 
 NCU_CSV = """==PROF== Connected to process 4242 (/usr/bin/python3.12)
@@ -219,15 +219,15 @@ def counted_loss():
 
 def test_widths_in_ptx():
     text = "ld.shared::cta.v4.b32 {..};\nld.global.nc.L1::no_allocate.v2.b64 {..};\nst.global.b16 [%rd1], %rs1;"
-    assert differences.ptx_widths(text, "ld", Space.SMEM) == {16}
-    assert differences.ptx_widths(text, "ld", Space.GMEM) == {16}
-    assert differences.ptx_widths(text, "st", Space.GMEM) == {2}
+    assert differences.ptx_widths(text, "load", Space.SMEM) == {16}
+    assert differences.ptx_widths(text, "load", Space.GMEM) == {16}
+    assert differences.ptx_widths(text, "store", Space.GMEM) == {2}
 
 
 def test_loads_that_change_no_output_of_their_block_can_be_left_out():
     """Three of four blocks load weights and store nothing that depends on them."""
     x, out = np.arange(64, dtype=np.float32), np.zeros((4, 32), np.float32)
-    case = counters.Case("weights", "weights", weights_of_one_block, lambda: (x.copy(), out.copy()))
+    case = outputs.Trial("weights", "weights", weights_of_one_block, lambda: (x.copy(), out.copy()))
     trace = simulate(case.host, *case.arguments()).trace
     assert counters.counted(trace)["global loads and cp.async: requests"] == 4
     assert counters.counted(differences.needed(case, trace))["global loads and cp.async: requests"] == 1
@@ -235,7 +235,7 @@ def test_loads_that_change_no_output_of_their_block_can_be_left_out():
 
 def test_a_load_is_needed_wherever_in_a_vector_its_value_is_stored():
     x, out = np.arange(32, dtype=np.float32), np.zeros(128, np.float32)
-    case = counters.Case("vector", "vector", last_of_four, lambda: (x.copy(), out.copy()))
+    case = outputs.Trial("vector", "vector", last_of_four, lambda: (x.copy(), out.copy()))
     run = simulate(case.host, *(arguments := case.arguments()))
     assert run.ok and (arguments[1].reshape(32, 4)[:, 3] == x).all()
     found = [counters.counted(trace) for trace in (run.trace, differences.needed(case, run.trace))]

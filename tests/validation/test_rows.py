@@ -65,9 +65,7 @@ def test_random_cases_cover_kinds_of_rows_types_and_spreads():
     assert {c.config.blocks_per_row for c in cases} == {1, 2, 4}
     assert any(c.config.threads_per_block > c.config.threads_per_row for c in cases)
     norms, backwards = ("rmsnorm", "layernorm"), ("rmsnorm backward", "layernorm backward")
-    through = {
-        (rows.spread_as(c.operation), c.config.stages) for c in cases if rows.comes_through_shared_memory(c.config)
-    }
+    through = {(rows.SPREAD_AS.get(c.operation, c.operation), c.config.stages) for c in cases if c.config.stages}
     assert through == {(name, stages) for name, (_, some) in PIPELINED.items() for stages in some[:2]}
     assert {c.config.rows_each for c in cases if c.operation in norms} == {1, 2, 3, 4}
     assert {c.config.rows_each for c in cases if c.operation not in norms or c.rows != "aligned"} == {1}

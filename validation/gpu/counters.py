@@ -37,6 +37,7 @@ from quack_tutorial.records import suite as report
 from validation import differences
 from validation.gpu import access_patterns
 from validation.gpu.device import where
+from validation.outputs import Trial
 
 TIMEOUT_S = 240
 LOAD, STORE, ASYNC, READ = "loads", "stores", "cp.async", "loads and cp.async"
@@ -57,49 +58,24 @@ class Quantity:
         return f"{'shared' if self.space == Space.SMEM else 'global'} {self.kind}: {self.what}"
 
 
-def _ldgsts(prefix, memory):
-    return tuple(f"{prefix}_mem_{memory}_op_ldgsts_cache_{cache}.sum" for cache in ("access", "bypass"))
-
-
-QUANTITIES = (
-    *(
-        Quantity(
-            what,
-            kind,
-            Space.GMEM,
-            ((f"l1tex__t_{what}_pipe_lsu_mem_global_op_{op}.sum",),),
-        )
-        for kind, op in ((READ, "ld"), (STORE, "st"))  # what cp.async reads is among l1tex's loads
-        for what in ("requests", "sectors")
-    ),
-    *(
-        Quantity(what, ASYNC, Space.GMEM, (_ldgsts(f"sm__sass_l1tex_t_{what}_pipe_lsu", "global"),))
-        for what in ("requests", "sectors")
-    ),
-    *(
-        Quantity("requests", kind, Space.SMEM, ((f"smsp__inst_executed_op_shared_{op}.sum",),))
-        for kind, op in ((LOAD, "ld"), (STORE, "st"))
-    ),
-    *(
-        Quantity(
-            "wavefronts",
-            kind,
-            Space.SMEM,
-            ((f"smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{op}.sum",),),
-        )
-        for kind, op in ((LOAD, "ld"), (STORE, "st"), (ASYNC, "ldgsts"))
-    ),
+GLOBAL, COPIED = (
+    "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum",
+    "sm__sass_l1tex_t_{}_pipe_lsu_mem_global_op_ldgsts_cache_{}.sum",
 )
-
-
-@dataclass(frozen=True)
-class Case:
-    """One host function on one set of arguments. `family` is the row of the table that it counts in."""
-
-    name: str
-    family: str
-    host: object
-    arguments: object  # function that gives fresh arguments: numpy arrays or CPU torch tensors, and numbers
+EXECUTED = "smsp__inst_executed_op_shared_{}.sum"
+WAVES = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
+CACHES, SECTORS = ("access", "bypass"), ("requests", "sectors")
+QUANTITIES = (
+    # What cp.async reads is among l1tex's loads.
+    *(Quantity(what, READ, Space.GMEM, ((GLOBAL.format(what, "ld"),),)) for what in SECTORS),
+    *(Quantity(what, STORE, Space.GMEM, ((GLOBAL.format(what, "st"),),)) for what in SECTORS),
+    *(Quantity(what, ASYNC, Space.GMEM, (tuple(COPIED.format(what, c) for c in CACHES),)) for what in SECTORS),
+    Quantity("requests", LOAD, Space.SMEM, ((EXECUTED.format("ld"),),)),
+    Quantity("requests", STORE, Space.SMEM, ((EXECUTED.format("st"),),)),
+    Quantity("wavefronts", LOAD, Space.SMEM, ((WAVES.format("ld"),),)),
+    Quantity("wavefronts", STORE, Space.SMEM, ((WAVES.format("st"),),)),
+    Quantity("wavefronts", ASYNC, Space.SMEM, ((WAVES.format("ldgsts"),),)),
+)
 
 
 def cases(sample: bool = False) -> list:
@@ -107,7 +83,7 @@ def cases(sample: bool = False) -> list:
     found = [
         *_pattern_cases("global", access_patterns.global_patterns(), access_patterns.GlobalPattern),
         *_pattern_cases("shared", access_patterns.shared_patterns(), access_patterns.SharedPattern),
-        *_pattern_cases("cp.async", access_patterns.async_patterns(), _async_kernel),
+        *_pattern_cases("cp.async", access_patterns.async_patterns(), access_patterns.AsyncPattern),
     ]
     found += package_cases()
     return found[:: len(found) // 8] if sample else found
@@ -118,13 +94,9 @@ def _pattern_cases(kind, patterns, make):
     for pattern in patterns:
         width = f"{pattern.width} byte{'s' * (pattern.width > 1)}"
         family = f"patterns, {kind}{' memory' * (kind != 'cp.async')}, {width} a lane"
-        host = make(pattern) if kind == "cp.async" else make(pattern.width)
+        host = make(pattern.width, *([pattern.below < 32] if kind == "cp.async" else []))
         arguments = partial(access_patterns.arguments, pattern, kind != "global")
-        yield Case(f"{kind}, {pattern}", family, host, arguments)
-
-
-def _async_kernel(pattern):
-    return access_patterns.AsyncPattern(pattern.width, fills=pattern.below < 32)
+        yield Trial(family, f"{kind}, {pattern}", host, arguments)
 
 
 def package_cases() -> list:
@@ -132,17 +104,13 @@ def package_cases() -> list:
     from validation import trials
 
     inputs = (", float32, 5 x 257", ", bfloat16, 5 x 4096", "sum of the parts of dw, 8 x 257")
-    return [
-        Case(trial.name, trial.family, trial.host, trial.arguments)
-        for trial in trials.trials()
-        if trial.name.endswith(inputs)
-    ]
+    return [trial for trial in trials.trials() if trial.name.endswith(inputs)]
 
 
 # ---- what the simulator counts --------------------------------------------------------------------------------------
 
 
-def simulated(case: Case) -> tuple:
+def simulated(case: Trial) -> tuple:
     """(launches, {str(quantity): number}) of one case, over all its launches."""
     trace = simulate(case.host, *case.arguments()).trace
     return len(trace.launches), counted(trace)
@@ -184,19 +152,9 @@ def profile(names: list, progress) -> tuple:
         table = Path(folder, "ncu.csv")
         listed = Path(folder, "cases.json")
         listed.write_text(json.dumps(names))
-        command = [
-            ncu,
-            "--clock-control",
-            "none",
-            "--cache-control",
-            "none",
-            "--profile-from-start",
-            "off",
-            "--metrics",
-            ",".join(metrics),
-        ]
-        command += ["--csv", "--page", "raw", "--print-units", "base", "--log-file", str(table), sys.executable]
-        command += ["-m", "validation.gpu.worker", "profiled", str(listed)]
+        plain = "--clock-control none --cache-control none --profile-from-start off --csv --page raw --print-units base"
+        command = [ncu, *plain.split(), "--metrics", ",".join(metrics), "--log-file", str(table)]
+        command += [sys.executable, "-m", "validation.gpu.worker", "profiled", str(listed)]
         progress(f"ncu on {len(names)} kernels")
         said = _output(command, TIMEOUT_S)
         text = table.read_text(encoding="utf-8", errors="replace") if table.exists() else ""
@@ -266,7 +224,7 @@ def measured(quantity: Quantity, rows: list) -> tuple:
 class Comparison:
     """One number of one case, from both sides."""
 
-    case: Case
+    case: Trial
     quantity: Quantity
     simulated: int
     counted: int

@@ -76,28 +76,7 @@ class Result:
         return not self.problems
 
 
-LANGUAGE = "the language, one warp or cluster"
 SIDES = ("the GPU", "the simulator")
-
-
-def language(kernel) -> Result:
-    """One of the language kernels: both sides against numpy's answer, bit for bit."""
-    outputs = []
-    for run in (on_the_gpu, simulated):
-        x, out = run(kernel.host, kernel.arrays())
-        outputs.append(np.asarray(out))
-    answer = np.ascontiguousarray(kernel.answer(np.asarray(x)))
-    problems = tuple(
-        f"{kernel.about}: {side} gives {out.flat[at]} at element {at}, numpy {answer.flat[at]}"
-        for side, out in zip(SIDES, outputs)
-        for at in _different(out, answer)[:1]
-    )
-    return Result(LANGUAGE, kernel.about, answer.size, len(_different(*outputs)), None, problems)
-
-
-def _different(one, other) -> np.ndarray:
-    """Where two arrays of 32-bit numbers differ in any bit."""
-    return np.nonzero(one.ravel().view(np.int32) != other.ravel().view(np.int32))[0]
 
 
 def on_the_gpu(host, arguments) -> list:
@@ -140,40 +119,24 @@ def compared(trial) -> Result:
 
 
 def as_bits(tensor) -> np.ndarray:
-    """The bits of a torch tensor, as integers."""
+    """The bits of a tensor or an array, as integers."""
     import torch
 
+    tensor = torch.as_tensor(tensor)
     return tensor.contiguous().view({2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.element_size()]).numpy()
 
 
 def jobs(sample: bool) -> list:
-    """(family, name, what compares it, what is compared) of every kernel, in the order of the table."""
+    """Every kernel, in the order of the table."""
     from validation import trials
 
-    found = [(LANGUAGE, kernel.about, language, kernel) for kernel in language_kernels.KERNELS]
-    return found + [(trial.family, trial.name, compared, trial) for trial in trials.trials(sample)]
+    return [*language_kernels.KERNELS, *trials.trials(sample)]
 
 
-def done(job) -> Result:
-    """The result of one job; a kernel that cannot be launched is a mismatch."""
-    family, name, compare, given = job
-    try:
-        return compare(given)
-    except Exception as error:  # whatever the compiler or the GPU raises: it is this kernel's
-        return Result(family, name, 0, 0, None, (f"{name}: {type(error).__name__}: {str(error)[:300]}",))
-
-
-def run(sample: bool, progress, processes: int | None = None) -> report.Suite:
-    """Every kernel on both sides. Compiling takes most of the time, on one core: `processes` share the kernels."""
+def run(sample: bool, progress) -> report.Suite:
+    """Every kernel on both sides. Compiling takes most of the time, on one core: several processes share the kernels."""
     wanted = jobs(sample)
-    if processes is None:
-        processes = 1 if sample else max(1, min(12, (os.cpu_count() or 2) - 2))
-    if processes == 1:
-        results = []
-        for job in wanted:
-            progress(job[1])
-            results.append(done(job))
-        return suite(results)
+    processes = 1 if sample else max(1, min(12, (os.cpu_count() or 2) - 2))
     command = [sys.executable, "-m", "validation.gpu.worker", "compare", "sample" if sample else "all"]
     results = {}
 
@@ -190,13 +153,12 @@ def run(sample: bool, progress, processes: int | None = None) -> report.Suite:
     return suite([results[number] for number in range(len(wanted))])
 
 
-def _result(job, line) -> Result:
-    """What a worker said of a job."""
-    family, name, _, _ = job
+def _result(trial, line) -> Result:
+    """What a worker said of a kernel; one that cannot be launched is a mismatch."""
     if "failed" in line:
-        return Result(family, name, 0, 0, None, (f"{name}: {line['failed']}",))
+        return Result(trial.family, trial.name, 0, 0, None, (f"{trial.name}: {line['failed']}",))
     errors = line["errors"] and tuple(line["errors"])
-    return Result(family, name, line["elements"], line["different"], errors, tuple(line["problems"]))
+    return Result(trial.family, trial.name, line["elements"], line["different"], errors, tuple(line["problems"]))
 
 
 def suite(results: list, mismatches: tuple = ()) -> report.Suite:

@@ -12,7 +12,12 @@ import types
 import unittest
 from collections import Counter
 
+import torch
+from torch.utils._pytree import tree_map
+
+from quack_tutorial import compiler, ops
 from quack_tutorial.records import suite as report
+from validation.gpu.device import where as of_gpu
 
 FUNCTIONS = ("softmax", "nn.functional.rms_norm", "nn.functional.layer_norm", "nn.functional.cross_entropy")
 MODULES = ("RMSNorm", "LayerNorm", "CrossEntropyLoss")
@@ -41,8 +46,6 @@ class DoesNotFit(Exception):
 
 
 def _softmax(x, dim=-1, dtype=None):
-    from quack_tutorial import ops
-
     if dtype not in (None, x.dtype):
         raise DoesNotFit(ANOTHER_TYPE)
     if dim not in (-1, max(x.dim(), 1) - 1):
@@ -51,23 +54,17 @@ def _softmax(x, dim=-1, dtype=None):
 
 
 def _rms_norm(x, shape, weight=None, eps=None):
-    from quack_tutorial import ops
-
     weight = weight if weight is None else weight.flatten()
     return ops.rmsnorm(x.flatten(-len(shape)), weight, eps=eps).view(x.shape)
 
 
 def _layer_norm(x, shape, weight=None, bias=None, eps=1e-5):
-    from quack_tutorial import ops
-
     vectors = (vector if vector is None else vector.flatten() for vector in (weight, bias))
     return ops.layernorm(x.flatten(-len(shape)), *vectors, eps).view(x.shape)
 
 
 def _cross_entropy(x, target, *args, **options):
     """As the messages of `ops.cross_entropy` say that other shapes are written."""
-    from quack_tutorial import ops
-
     if target.is_floating_point():
         raise DoesNotFit(PROBABILITIES)
     if x.dim() == 1:
@@ -84,9 +81,6 @@ OURS = dict(zip(FUNCTIONS, (_softmax, _rms_norm, _layer_norm, _cross_entropy)))
 
 def _leaves(tree, change):
     """A structure of arguments with `change` made to its floating tensors."""
-    import torch
-    from torch.utils._pytree import tree_map
-
     return tree_map(lambda x: change(x) if isinstance(x, torch.Tensor) and x.is_floating_point() else x, tree)
 
 
@@ -95,8 +89,6 @@ def _gradients(function, args, kwargs, upstream=None):
 
     What samples give by name are numbers, and class weights, which have no gradient in torch.
     """
-    import torch
-
     leaves = []
 
     def leaf(x):
@@ -112,8 +104,6 @@ def _gradients(function, args, kwargs, upstream=None):
 
 def _compare(ours, theirs, args, kwargs, dtype):
     """What is wrong with ours on a sample, or ""; DoesNotFit."""
-    import torch
-
     wanted_arguments = _leaves((args, kwargs), lambda x: x.double())
     found, upstream = _gradients(ours, args, kwargs)
     wanted, _ = _gradients(theirs, *wanted_arguments, upstream.double())
@@ -129,10 +119,6 @@ def _compare(ours, theirs, args, kwargs, dtype):
 
 def _module_samples(info, device, dtype):
     """(ours, torch's in float64, arguments) of each sample of a module."""
-    import torch
-
-    from quack_tutorial import ops
-
     for sample in info.module_inputs_func(info, device, dtype, False, True):
         made, given = sample.constructor_input, sample.forward_input
         double = _leaves((made.args, made.kwargs), lambda x: x.double())
@@ -160,8 +146,6 @@ def _loss_of(module):
 
 def tried(device, dtypes=DTYPES, progress=lambda said: None, every=1):
     """For each function and module: {name: (samples, right, Counter of reasons, [what is wrong])}; of `every` so many, one."""
-    import torch
-
     found = {}
     operators, modules = _torch_s_samples()
     for dtype in dtypes:
@@ -189,15 +173,9 @@ def tried(device, dtypes=DTYPES, progress=lambda said: None, every=1):
 
 def run(sample: bool, progress) -> report.Suite:
     """All samples in three types, on the GPU where there is one; a sample is every fifth in float32."""
-    import torch
-
-    from quack_tutorial import compiler
-
     on_gpu = not (compiler.dsl_problem() or compiler.gpu_problem())
     where = report.here() | {"torch": torch.__version__}
     if on_gpu:
-        from validation.gpu.device import where as of_gpu
-
         where = of_gpu()
     options = dict(dtypes=("float32",), every=5) if sample else {}
     found = tried("cuda" if on_gpu else "cpu", progress=progress, **options)

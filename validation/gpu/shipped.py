@@ -39,41 +39,33 @@ PORTABLE_BLOCKS = 8  # of a cluster
 
 @dataclass(frozen=True)
 class Call:
-    """One row of the table: the operations whose tables have its lines, and `run(x, rows, columns)`, which launches; `rows()`
+    """One row of the table: the operations whose tables have its lines, and `run(ops, x, rows, columns)`, which launches; `rows()`
     makes more tensors like x, which has a gradient, `columns(dtype)` vectors of its width."""
 
     operations: tuple[str, ...]
     run: Callable
 
 
-def _softmax(x, rows, columns):
-    from quack_tutorial import ops
-
+def _softmax(ops, x, rows, columns):
     ops.softmax(x.detach())
     ops.softmax(x).backward(rows())
 
 
-def _rmsnorm(x, rows, columns):
-    from quack_tutorial import ops
-
+def _rmsnorm(ops, x, rows, columns):
     w = columns(x.dtype).requires_grad_()
     ops.rmsnorm(x.detach(), w.detach())
     ops.rmsnorm(x, w).backward(rows())
 
 
-def _rmsnorm_with_all(x, rows, columns):
+def _rmsnorm_with_all(ops, x, rows, columns):
     import torch
-
-    from quack_tutorial import ops
 
     w, b, r = columns(torch.float32), columns(x.dtype), rows()
     out = ops.rmsnorm(x, *(tensor.requires_grad_() for tensor in (w, b, r)))
     torch.autograd.backward(out, (rows(), rows()))
 
 
-def _layernorm(x, rows, columns):
-    from quack_tutorial import ops
-
+def _layernorm(ops, x, rows, columns):
     ops.layernorm(x.detach())
     w, b = (columns(x.dtype).requires_grad_() for _ in range(2))
     ops.layernorm(x, w, b).backward(rows())
@@ -85,17 +77,13 @@ def _targets(x):
     return torch.arange(x.shape[0], device=x.device) % x.shape[1]
 
 
-def _cross_entropy(x, rows, columns):
-    from quack_tutorial import ops
-
+def _cross_entropy(ops, x, rows, columns):
     target = _targets(x)
     ops.cross_entropy(x.detach(), target, reduction="none")
     ops.cross_entropy(x, target).backward()
 
 
-def _cross_entropy_with_grad(x, rows, columns):
-    from quack_tutorial import ops
-
+def _cross_entropy_with_grad(ops, x, rows, columns):
     ops.cross_entropy_with_grad(x, _targets(x))
 
 

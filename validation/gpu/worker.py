@@ -17,7 +17,7 @@ def compare(which, numbers):
     from validation.gpu import device
 
     wanted = device.jobs(which == "sample")
-    workers.work(workers.numbers(numbers), lambda number: dataclasses.asdict(wanted[number][2](wanted[number][3])))
+    workers.work(workers.numbers(numbers), lambda number: dataclasses.asdict(device.compared(wanted[number])))
 
 
 def bug(name):
@@ -40,6 +40,7 @@ def calls(name, tool, device="cuda"):
     """Suite `shipped`: make the named call at each of its cases for that tool, and wait for each before the next."""
     import torch
 
+    from quack_tutorial import ops
     from validation.gpu.shipped import CALLS, cases
 
     def filled(*shape, dtype):
@@ -48,7 +49,7 @@ def calls(name, tool, device="cuda"):
     for dtype, M, N in cases(name, tool):
         rows = partial(filled, M, N, dtype=getattr(torch, dtype))
         print(LAUNCHED, f"{dtype} {M} x {N}", flush=True)
-        CALLS[name].run(rows().requires_grad_(), rows, lambda of, N=N: filled(N, dtype=of))
+        CALLS[name].run(ops, rows().requires_grad_(), rows, lambda of, N=N: filled(N, dtype=of))
         if device == "cuda":
             torch.cuda.synchronize()
     print(ALL_DONE, flush=True)

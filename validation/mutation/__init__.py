@@ -33,7 +33,7 @@ from __future__ import annotations
 import random
 import sys
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -128,7 +128,7 @@ def baseline(case: Case, files) -> Baseline:
     """Run a case unaltered, every way; note which lines of `files` it executes."""
     problems, log, cost = [], None, 0
     for schedule, seed in RUNS:
-        with _lines_of(files) if log is None else _nothing() as lines:
+        with _lines_of(files) if log is None else nullcontext() as lines:
             run, wrong = case.run(schedule=schedule, seed=seed)
         if log is None:
             executed, log, cost = lines, Log(run.trace), len(run.trace)
@@ -137,11 +137,6 @@ def baseline(case: Case, files) -> Baseline:
     _, wrong = case.run(check=False)
     problems += [f"{case.name} unaltered, fast: {wrong}"] if wrong else []
     return Baseline(case, executed, log, problems, cost)
-
-
-@contextmanager
-def _nothing():
-    yield set()
 
 
 @contextmanager

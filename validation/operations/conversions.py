@@ -28,101 +28,64 @@ def _float32_inside(lowest: int, highest: int) -> list:
     return [bits for bits in some if lowest - 1 < v.F32.decode(bits) < highest + 1]
 
 
+def converted(source, columns, answers: dict, vector=False, label=""):
+    """A case of conversions: {a type, or several one after another: the answer}; what comes out is of the last type."""
+    paths = {(path,) if isinstance(path, str) else path: answer for path, answer in answers.items()}
+    rows = [(f"{source} to {path[0]}", to(*path), answer) for path, answer in paths.items()]
+    target = next(iter(paths))[-1]
+    return case(label or rows[0][0], (source, target), columns, rows, vector)
+
+
 def conversion_cases():
     """cvt: one rounding to nearest even between floats, toward zero and clamped to integers, low bits between integers."""
     single = [list(v.edges(v.F32)) + list(v.rounding_ties()) + v.random_bits(32, 200, 12)]
+    whole = list(v.integer_edges(32)) + [(1 << 24) + 1, (1 << 24) + 3, 257, 2049, 65519] + v.random_bits(32, 100, 13)
+    integers = {"Int32": _to_integer(32), ("Uint32", "Int32"): _to_integer(32, False)}
+    integers |= {("Int16", "Int32"): _to_integer(16), ("Uint16", "Int32"): _to_integer(16, False)}
+    wide = {"Int64": _to_integer(64), ("Uint64", "Int64"): _to_integer(64, False)}
     for vector in (False, True):
         for name in ("BFloat16", "Float16", "Float64"):
-            row = [(f"Float32 to {name}", to(name), float)]
-            yield case(f"Float32 to {name}", ("Float32", name), single, row, vector)
-        integers = [
-            ("Float32 to Int32", to("Int32"), _to_integer(32)),
-            ("Float32 to Uint32", to("Uint32", "Int32"), _to_integer(32, False)),
-            ("Float32 to Int16", to("Int16", "Int32"), _to_integer(16)),
-            ("Float32 to Uint16", to("Uint16", "Int32"), _to_integer(16, False)),
-        ]
-        yield case("Float32 to integers", ("Float32", "Int32"), single, integers, vector)
+            yield converted("Float32", single, {name: float}, vector)
+        yield converted("Float32", single, integers, vector, "Float32 to integers")
         # To 8 bits there is no instruction, and the compiler leaves open what a number outside gives: none of those here.
         for name, lowest, highest in (("Int8", -128, 127), ("Uint8", 0, 255)):
-            row = [(f"Float32 to {name}", to(name, "Int32"), _to_integer(8, lowest < 0))]
-            yield case(f"Float32 to {name}", ("Float32", "Int32"), [_float32_inside(lowest, highest)], row, vector)
-        wide = [
-            ("Float32 to Int64", to("Int64"), _to_integer(64)),
-            ("Float32 to Uint64", to("Uint64", "Int64"), _to_integer(64, False)),
-        ]
-        yield case("Float32 to 64 bits", ("Float32", "Int64"), single, wide, vector)
-        whole = [
-            list(v.integer_edges(32)) + [(1 << 24) + 1, (1 << 24) + 3, 257, 2049, 65519] + v.random_bits(32, 100, 13)
-        ]
+            answer = {(name, "Int32"): _to_integer(8, lowest < 0)}
+            yield converted("Float32", [_float32_inside(lowest, highest)], answer, vector)
+        yield converted("Float32", single, wide, vector, "Float32 to 64 bits")
         for name in ("Float32", "BFloat16", "Float16", "Float64"):
-            row = [(f"Int32 to {name}", to(name), float)]
-            yield case(f"Int32 to {name}", ("Int32", name), whole, row, vector)
-        for name in ("Float16", "BFloat16"):
+            yield converted("Int32", [whole], {name: float}, vector)
+        for name, other in (("Float16", "BFloat16"), ("BFloat16", "Float16")):
             half = [list(v.edges(v.FLOATS[name])) + v.random_bits(16, 200, 14)]
-            yield case(
-                f"{name} to Float32",
-                (name, "Float32"),
-                half,
-                [(f"{name} to Float32", to("Float32"), float)],
-                vector,
-            )
-            row = [(f"{name} to Int32", to("Int32"), _to_integer(32))]
-            yield case(f"{name} to Int32", (name, "Int32"), half, row, vector)
-            other = "BFloat16" if name == "Float16" else "Float16"
-            yield case(
-                f"{name} to {other}",
-                (name, other),
-                half,
-                [(f"{name} to {other}", to(other), float)],
-                vector,
-            )
-    yield case(
-        "Float32 to Boolean",
-        ("Float32", "Int32"),
-        single,
-        [("Float32 to Boolean", to("Boolean", "Int32"), lambda a: int(a != 0))],
-    )
+            for target, answer in (("Float32", float), ("Int32", _to_integer(32)), (other, float)):
+                yield converted(name, half, {target: answer}, vector)
+    yield converted("Float32", single, {("Boolean", "Int32"): lambda a: int(a != 0)})
     yield from wide_conversions()
     yield from bitcasts()
 
 
 def wide_conversions():
     """From and to 64 bits."""
-    ties = [
-        v.F64.encode(x) for x in (1 + 2.0**-24, 1 + 2.0**-24 + 2.0**-52, 1 + 3 * 2.0**-24, 2.0**-150, 2.0**-150 * 1.1)
-    ]
+    ties = (1 + 2.0**-24, 1 + 2.0**-24 + 2.0**-52, 1 + 3 * 2.0**-24, 2.0**-150, 2.0**-150 * 1.1)
     # Just above a tie of bfloat16 and float16 by less than float32 holds: rounding twice would go wrong.
-    ties += [
-        v.F64.encode(x)
-        for x in (1 + 2.0**-8 + 2.0**-40, 1 + 2.0**-11 + 2.0**-40, 3.4028235677973366e38, 65520 - 2.0**-20)
-    ]
+    ties += (1 + 2.0**-8 + 2.0**-40, 1 + 2.0**-11 + 2.0**-40, 3.4028235677973366e38, 65520 - 2.0**-20)
     narrow = [v.F64.encode(v.F32.decode(bits)) for bits in v.rounding_ties()]
-    doubles = [list(v.edges(v.F64)) + ties + narrow + v.random_bits(64, 60, 15)]
+    doubles = [list(v.edges(v.F64)) + [v.F64.encode(x) for x in ties] + narrow + v.random_bits(64, 60, 15)]
     for name in ("Float32", "BFloat16", "Float16"):
-        row = [(f"Float64 to {name}", to(name), float)]
-        yield case(f"Float64 to {name}", ("Float64", name), doubles, row)
-    row = [("Float64 to Int32", to("Int32"), _to_integer(32, wide_source=True))]
-    yield case("Float64 to Int32", ("Float64", "Int32"), doubles, row)
-    row = [("Float64 to Int64", to("Int64"), _to_integer(64, wide_source=True))]
-    yield case("Float64 to Int64", ("Float64", "Int64"), doubles, row)
-    wide = [
-        list(v.integer_edges(64))
-        + [(1 << 53) + 1, (1 << 53) + 3, (1 << 24) + 1, (1 << 40) + (1 << 16)]
-        + v.random_bits(64, 60, 16)
-    ]
+        yield converted("Float64", doubles, {name: float})
+    for name, width in (("Int32", 32), ("Int64", 64)):
+        yield converted("Float64", doubles, {name: _to_integer(width, wide_source=True)})
+    more = [(1 << 53) + 1, (1 << 53) + 3, (1 << 24) + 1, (1 << 40) + (1 << 16)]
+    wide = [list(v.integer_edges(64)) + more + v.random_bits(64, 60, 16)]
+    exactly = v.Fraction  # float(a) would round once before
     rows = [
-        ("Int64 to Float32", to("Float32"), float32_of),
-        ("Uint64 to Float32", to("Uint64", "Float32"), lambda a: float32_of(a & (1 << 64) - 1)),
+        ("Int64 to Float32", to("Float32"), exactly),
+        ("Uint64 to Float32", to("Uint64", "Float32"), lambda a: exactly(a & (1 << 64) - 1)),
     ]
     yield case("Int64 to Float32", ("Int64", "Float32"), wide, rows)
-    yield case("Int64 to Float64", ("Int64", "Float64"), wide, [("Int64 to Float64", to("Float64"), v.Fraction)])
-    rows = [
-        ("Int64 to Int32", to("Int32"), int),
-        ("Int64 to Int16", to("Int16", "Int32"), lambda a: v.wrapped(a, 16)),
-        ("Int64 to Int8", to("Int8", "Int32"), lambda a: v.wrapped(a, 8)),
-        ("Int64 to Uint8", to("Uint8", "Int32"), lambda a: v.wrapped(a, 8, False)),
-    ]
-    yield case("Int64 to fewer bits", ("Int64", "Int32"), wide, rows)
+    yield converted("Int64", wide, {"Float64": exactly})
+    fewer = {"Int32": int, ("Int16", "Int32"): lambda a: v.wrapped(a, 16)}
+    fewer |= {("Int8", "Int32"): lambda a: v.wrapped(a, 8), ("Uint8", "Int32"): lambda a: v.wrapped(a, 8, False)}
+    yield converted("Int64", wide, fewer, label="Int64 to fewer bits")
     rows = [
         ("Int32 to Int64", to("Int64"), int),
         ("Uint32 to Int64", to("Uint32", "Int64"), lambda a: a & 0xFFFFFFFF),
@@ -130,10 +93,6 @@ def wide_conversions():
     yield case("Int32 to Int64", ("Int32", "Int64"), [v.integer_edges(32)], rows)
     row = [("Uint32 to Float32", to("Uint32", "Float32"), lambda a: float(a & 0xFFFFFFFF))]
     yield case("Uint32 to Float32", ("Int32", "Float32"), integer_pairs(32)[:1], row)
-
-
-def float32_of(a: int):
-    return v.Fraction(a)  # exactly: float(a) would round once before
 
 
 def mixed_cases():

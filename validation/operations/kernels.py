@@ -25,6 +25,21 @@ BLOCK = 128
 TYPES = "Float64 Float32 Float16 BFloat16 Int64 Uint64 Int32 Uint32 Int16 Uint16 Int8 Uint8 Boolean".split()
 
 
+def number(each=BLOCK):
+    """Which of all threads this is."""
+    tidx, _, _ = cute.arch.thread_idx()
+    bidx, _, _ = cute.arch.block_idx()
+    return bidx * each + tidx
+
+
+def half_votes(v, out, i, mask):
+    out[0, i] = cute.arch.vote_ballot_sync(v != 0, mask=mask)
+    out[1, i] = cutlass.Int32(cute.arch.vote_any_sync(v != 0, mask=mask))
+    out[2, i] = cutlass.Int32(cute.arch.vote_all_sync(v != 0, mask=mask))
+    out[3, i] = cutlass.Int32(cute.arch.vote_uni_sync(v != 0, mask=mask))
+    out[4, i] = cute.arch.shuffle_sync_bfly(v, 5, mask=mask)
+
+
 class Launched:
     """Launches `kernel` on a thread an element of a row of out, in blocks of BLOCK elements."""
 
@@ -41,9 +56,7 @@ class Each(Launched):
 
     @cute.kernel
     def kernel(self, x: cute.Tensor, out: cute.Tensor):
-        tidx, _, _ = cute.arch.thread_idx()
-        bidx, _, _ = cute.arch.block_idx()
-        i = bidx * BLOCK + tidx
+        i = number()
         for k in cutlass.range_constexpr(len(self.functions)):
             if cutlass.const_expr(self.arity == 1):
                 out[k, i] = self.functions[k](x[0, i])
@@ -53,17 +66,12 @@ class Each(Launched):
                 out[k, i] = self.functions[k](x[0, i], x[1, i], x[2, i])
 
 
-class EachFour(Launched):
-    def __init__(self, functions, arity):
-        self.functions, self.arity = tuple(functions), arity
-
+class EachFour(Each):
     threads = BLOCK // 4
 
     @cute.kernel
     def kernel(self, x: cute.Tensor, out: cute.Tensor):
-        tidx, _, _ = cute.arch.thread_idx()
-        bidx, _, _ = cute.arch.block_idx()
-        i = bidx * (BLOCK // 4) + tidx
+        i = number(BLOCK // 4)
         xs, outs = cute.zipped_divide(x, (1, 4)), cute.zipped_divide(out, (1, 4))
         for k in cutlass.range_constexpr(len(self.functions)):
             if cutlass.const_expr(self.arity == 1):
@@ -81,9 +89,7 @@ class Reduce(Launched):
 
     @cute.kernel
     def kernel(self, x: cute.Tensor, out: cute.Tensor):
-        tidx, _, _ = cute.arch.thread_idx()
-        bidx, _, _ = cute.arch.block_idx()
-        i = bidx * BLOCK + tidx
+        i = number()
         values = cute.zipped_divide(x, (1, 8))[None, (0, i)].load()
         for k in cutlass.range_constexpr(len(self.operations)):
             out[k, i] = values.reduce(self.operations[k], x.element_type(self.start), 0)
@@ -94,22 +100,12 @@ class HalfWarps(Launched):
 
     @cute.kernel
     def kernel(self, x: cute.Tensor, out: cute.Tensor):
-        tidx, _, _ = cute.arch.thread_idx()
-        bidx, _, _ = cute.arch.block_idx()
-        i = bidx * BLOCK + tidx
+        lane, i = cute.arch.thread_idx()[0] % 32, number()
         v = x[0, i]
-        if tidx % 32 < 16:
-            out[0, i] = cute.arch.vote_ballot_sync(v != 0, mask=0xFFFF)
-            out[1, i] = cutlass.Int32(cute.arch.vote_any_sync(v != 0, mask=0xFFFF))
-            out[2, i] = cutlass.Int32(cute.arch.vote_all_sync(v != 0, mask=0xFFFF))
-            out[3, i] = cutlass.Int32(cute.arch.vote_uni_sync(v != 0, mask=0xFFFF))
-            out[4, i] = cute.arch.shuffle_sync_bfly(v, 5, mask=0xFFFF)
+        if lane < 16:
+            half_votes(v, out, i, 0xFFFF)
         else:
-            out[0, i] = cute.arch.vote_ballot_sync(v != 0, mask=0xFFFF0000)
-            out[1, i] = cutlass.Int32(cute.arch.vote_any_sync(v != 0, mask=0xFFFF0000))
-            out[2, i] = cutlass.Int32(cute.arch.vote_all_sync(v != 0, mask=0xFFFF0000))
-            out[3, i] = cutlass.Int32(cute.arch.vote_uni_sync(v != 0, mask=0xFFFF0000))
-            out[4, i] = cute.arch.shuffle_sync_bfly(v, 5, mask=0xFFFF0000)
+            half_votes(v, out, i, 0xFFFF0000)
 
 
 class ElectOne(Launched):
@@ -135,9 +131,7 @@ class Atomic(Launched):
 
     @cute.kernel
     def kernel(self, x: cute.Tensor, out: cute.Tensor):
-        tidx, _, _ = cute.arch.thread_idx()
-        bidx, _, _ = cute.arch.block_idx()
-        i = bidx * BLOCK + tidx
+        tidx, i = cute.arch.thread_idx()[0], number()
         if cutlass.const_expr(self.shared):
             s = cutlass.memory.SmemAllocator().allocate_tensor(self.dtype, cute.make_layout(BLOCK), 16)
             s[tidx] = x[0, i]

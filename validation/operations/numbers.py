@@ -64,13 +64,8 @@ def float_cases():
         def chosen(a, b, format=format):
             return a if format.decode(a) < format.decode(b) else b
 
-        yield case(
-            f"{format.name} where",
-            same,
-            columns,
-            [("cute.where", "cute.where(a < b, a, b)", chosen, "bits")],
-            vector=True,
-        )
+        where = [("cute.where", "cute.where(a < b, a, b)", chosen, "bits")]
+        yield case(f"{format.name} where", same, columns, where, vector=True)
     yield from float32_cases()
 
 
@@ -97,17 +92,13 @@ def float32_cases():
     a, b = v.pairs(some)
     c = (some * len(a))[7 : 7 + len(a)]
     a, b, c = (column + v.random_bits(32, 60, seed) for seed, column in ((6, a), (7, b), (8, c)))
-    near = [
-        v.F32.encode(x) for x in (1 + 2**-12, -(1 + 2**-11), 1 + 2**-23, -1.0, 2.0**-24)
-    ]  # where one rounding shows
+    one_rounding = (1 + 2**-12, -(1 + 2**-11), 1 + 2**-23, -1.0, 2.0**-24)  # where it shows
+    near = [v.F32.encode(x) for x in one_rounding]
     triples = [(x, y, z) for x in near for y in near for z in near]
     a, b, c = (column + [one[i] for one in triples] for i, column in enumerate((a, b, c)))
     yield case("Float32 fma", same, [a, b, c], [("cute.math.fma", "", v.fma)])
     single = [list(v.edges(v.F32)) + v.random_bits(32, 200, 9)]
-    rows = [
-        ("cute.math.sqrt", "", v.sqrt),
-        ("cute.math.rcp", "", lambda a: v.divide(1.0, a)),
-    ]
+    rows = [("cute.math.sqrt", "", v.sqrt), ("cute.math.rcp", "", lambda a: v.divide(1.0, a))]
     yield case("Float32 roots", same, single, rows)
     yield case("Float32 roots", same, single, rows, vector=True)
 
@@ -142,10 +133,8 @@ def _sine_error(x, truth):
     return 2.0**-20.5 if abs(x) <= 2 * math.pi else 2.0**-14.7
 
 
-PTX, CUDA = (
-    "PTX ISA",
-    "CUDA guide",
-)  # whose bound it is: PTX ISA 9.0, CUDA C++ Programming Guide: Mathematical Functions
+# Whose bound it is: PTX ISA 9.0, CUDA C++ Programming Guide: Mathematical Functions.
+PTX, CUDA = "PTX ISA", "CUDA guide"
 EX2, EX2_FTZ = ulps(2, PTX), ulps(2, PTX, flushes=True)
 EXP_FAST = Bound(
     f"2 + floor(|1.173 x|) ulp ({CUDA})", lambda x, truth: off_by(2 + math.floor(abs(1.173 * x)), truth), flushes=True
@@ -230,10 +219,8 @@ def approximate_cases():
     yield case("Float32 sine, cosine", same, columns, rows(PERIODIC))
     for format in (v.F16, v.BF16):  # computed in float32 and rounded
         narrow = [list(v.edges(format)) + v.random_bits(16, 150, 25)]
-        table = [
-            (f"{row} of 16 bits", function, f, narrowed(bound, format))
-            for row, function, f, bound in APPROXIMATE[:7] + PERIODIC
-        ]
+        of_32 = APPROXIMATE[:7] + PERIODIC
+        table = [(f"{row} of 16 bits", called, f, narrowed(bound, format)) for row, called, f, bound in of_32]
         yield case(f"{format.name} functions", (format.name, format.name), narrow, rows(table))
     small = [x for x in edges + spread + near_one if not 100 * math.pi < abs(v.F32.decode(x)) < math.inf]
     yield case("Float32 fast sine, cosine", same, [small], rows(PERIODIC_FAST))
@@ -267,10 +254,7 @@ def integer_cases():
         yield case(f"{name} comparisons", (name, "Int32"), columns, comparisons())
         yield case(f"{name} of one", same, columns[:1], [*one, ("~a", "", operator.invert)])
         shifted = v.random_bits(width, 6 * width, 11), list(range(width)) * 6
-        shifts = [
-            ("a << b", "", operator.lshift),
-            ("a >> b", "", operator.rshift),
-        ]
+        shifts = [("a << b", "", operator.lshift), ("a >> b", "", operator.rshift)]
         yield case(f"{name} shifts", same, shifted, shifts)
         if name == "Int32":
             yield case(f"{name} ring", same, columns, ring, vector=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
+from functools import reduce
 
 import cutlass
 import cutlass.cute as cute
@@ -69,15 +70,8 @@ def typed_shuffles():
         lanes = LANES[: len(values)]
         row = "shuffles of other types" if width >= 32 else "shuffles of 8 and 16 bits"
         how = "bits" if width >= 32 else None  # 16-bit floats travel as float32
-        rows = [
-            (row, "cute.arch.shuffle_sync_bfly(a, 21)", values[lanes ^ 21], how),
-            (
-                row,
-                "cute.arch.shuffle_sync(a, 9)",
-                values[lanes // 32 * 32 + 9],
-                how,
-            ),
-        ]
+        read = {"shuffle_sync_bfly(a, 21)": lanes ^ 21, "shuffle_sync(a, 9)": lanes // 32 * 32 + 9}
+        rows = [(row, f"cute.arch.{called}", values[source], how) for called, source in read.items()]
         yield case(f"shuffles of {name}", (name, name), [values], rows)
 
 
@@ -125,26 +119,14 @@ def reductions_of_warps():
     unsigned = [[x & 0xFFFFFFFF for x in warp] for warp in warps]
 
     def folded(function, source):
-        result = []
-        for warp in source:
-            total = warp[0]
-            for x in warp[1:]:
-                total = function(total, x)
-            result += [v.wrapped(total, 32, False)] * WARP
-        return np.array(result, np.uint32)
+        each = [v.wrapped(reduce(function, warp), 32, False) for warp in source]
+        return np.repeat(np.array(each, np.uint32), WARP)
 
     kinds = {"add": operator.add, "and": operator.and_, "or": operator.or_, "xor": operator.xor, "max": max, "min": min}
+    redux = [*((kind, f, warps) for kind, f in kinds.items()), ("umax", max, unsigned), ("umin", min, unsigned)]
     rows = [
-        (f"cute.arch.warp_redux_sync, {kind}", f'cute.arch.warp_redux_sync(a, "{kind}")', folded(f, warps))
-        for kind, f in kinds.items()
-    ]
-    rows += [
-        (
-            f"cute.arch.warp_redux_sync, u{kind}",
-            f'cute.arch.warp_redux_sync(a, "u{kind}")',
-            folded(kinds[kind], unsigned),
-        )
-        for kind in ("max", "min")
+        (f"cute.arch.warp_redux_sync, {kind}", f'cute.arch.warp_redux_sync(a, "{kind}")', folded(f, source))
+        for kind, f, source in redux
     ]
     rows.append(("cute.arch.warp_reduction_sum", "", folded(operator.add, warps)))
     rows.append(("cute.arch.warp_reduction_max", "", folded(max, warps)))
@@ -171,29 +153,19 @@ def float_warps():
                 offset //= 2
             return np.array([format.encode(x) for x in numbers], STORAGE[format.name][0])
 
-        rows = [
-            ("cute.arch.warp_reduction_sum", "", fold(v.add, 32)),
-            (
-                "cute.arch.warp_reduction_sum, threads_in_group",
-                "cute.arch.warp_reduction_sum(a, threads_in_group=4)",
-                fold(v.add, 4),
-            ),
-            (
-                "cute.arch.warp_reduction, threads_in_group",
-                "cute.arch.warp_reduction(a, operator.mul, threads_in_group=16)",
-                fold(v.multiply, 16),
-            ),
-        ]
-        # Of float64 it is compiled like cutlass.max, with which NaN wins.
+        # Of float64 the maximum is compiled like cutlass.max, with which NaN wins.
         pick = v.largest if name == "Float32" else second_if(operator.le, 1)
-        rows.append(("cute.arch.warp_reduction_max", "", fold(pick, 32)))
-        rows.append(
-            (
-                "cute.arch.warp_reduction_max, threads_in_group",
-                "cute.arch.warp_reduction_max(a, threads_in_group=8)",
-                fold(pick, 8),
-            )
-        )
+        rows = []
+        for kind, given, function, width in (
+            ("_sum", "", v.add, 32),
+            ("_sum", "", v.add, 4),
+            ("", "operator.mul, ", v.multiply, 16),
+            ("_max", "", pick, 32),
+            ("_max", "", pick, 8),
+        ):
+            called = f"cute.arch.warp_reduction{kind}"
+            group = (f"{called}, threads_in_group", f"{called}(a, {given}threads_in_group={width})")
+            rows.append((*((called, "") if width == WARP else group), fold(function, width)))
         yield case(f"{name} warp reductions", (name, name), [bits], rows)
 
 
@@ -216,13 +188,8 @@ def reduction_cases():
         }
 
         def fold(function, format=format, x=x):
-            results = []
-            for group in x.reshape(-1, 8):
-                total = 1.0
-                for bits in group:
-                    total = format.decode(format.encode(function(total, format.decode(bits))))
-                results.append(format.encode(total))
-            return np.array(results)
+            rounded = lambda total, bits: format.decode(format.encode(function(total, format.decode(bits))))  # noqa: E731
+            return np.array([format.encode(reduce(rounded, group, 1.0)) for group in x.reshape(-1, 8)])
 
         rows = [(f"TensorSSA.reduce, {op}", fold(f)) for op, f in operations.items()]
         host = k.Reduce([getattr(cute.ReductionOp, op) for op in operations], 1.0)
@@ -266,10 +233,8 @@ def atomic_cases():
     numbers = [v.wrapped(int(b), 32) for b in x]
     names, lefts = [op for op in INTEGER_ATOMICS if op != "atomic_exch"], []
     for op in names:
-        total = 5
-        for number in numbers:
-            total = v.wrapped(INTEGER_ATOMICS[op](total, number), 32)
-        lefts.append(as_bits("Int32", [total]))
+        left = reduce(lambda total, number: v.wrapped(INTEGER_ATOMICS[op](total, number), 32), numbers, 5)
+        lefts.append(as_bits("Int32", [left]))
     host = k.Contended([getattr(cute.arch, op) for op in names])
     yield hand_made("contended atomics", host, x[None], [(f"cute.arch.{op}", a) for op, a in zip(names, lefts)])
 
