@@ -1,4 +1,5 @@
 """What the chapters' prose says of recorded speeds; a new measurement that says otherwise fails here, not on the page.
+What a figure, or a cell that prints, shows beside its sentence is not here.
 
 A test is a place of the text: the numbers are the records', the bounds what the words allow. Each holds on both cards, where
 they differ with what holds `by` card.
