@@ -14,7 +14,7 @@ from quack_tutorial import hardware, records
 from quack_tutorial.other_cards import MARK
 
 from .test_predictions import PAGE, STYLE, Written, driven, with_static
-from .test_site import skip_unless_required
+from .test_site import built_site
 
 
 @pytest.fixture(scope="module")
@@ -109,10 +109,7 @@ def wrong_boxes(page) -> list[str]:
 
 
 def test_every_box_of_the_built_site_shows_its_own_card(root):
-    site = root / "_build/html"
-    if not (site / ".built").exists():
-        skip_unless_required("it is not built; run `make book` first")
-    pages = sorted((site / "notebooks").glob("[0-9]*.html"))
+    pages = sorted((built_site(root) / "notebooks").glob("[0-9]*.html"))
     assert len(pages) > 10
     told = [f"{page.stem}: {wrong}" for page in pages for wrong in wrong_boxes(page.read_text(encoding="utf-8"))]
     assert not told, "\n".join(told)

@@ -1,4 +1,4 @@
-"""With numpy alone (no DSL, no torch, no matplotlib) the simulator, the package's kernels and the commands work.
+"""With numpy alone (no DSL, no torch, no matplotlib) a script runs on the simulator, and a first check loads little.
 
 A child process hides what else is installed here: its import system finds none of `HIDDEN`, as if nobody had installed them.
 .ci/run does the same in an environment that really has numpy and pytest alone.

@@ -13,7 +13,7 @@ import quack_tutorial as qt
 from quack_tutorial import notebook
 from quack_tutorial.figures import theme
 
-from .test_site import find_chromium, missing_tool, skip_unless_required
+from .test_site import browsed
 
 CELL = re.compile(r"```\{code-cell\} ipython3\n(?::tags: [^\n]*\n\n|---\n.*?\n---\n)?(.*?)\n```\n", re.DOTALL)
 PREDICT = re.compile(r"\*\*Predict(?: for later)?\.?\*\*")
@@ -144,12 +144,7 @@ def with_static(root, folder):
 
 def driven(root, script, folder):
     """What a script of tests/site saw on a folder's pages, where nothing was wrong; skips where there is no browser."""
-    if lack := missing_tool(root):
-        skip_unless_required(lack)
-    command = ["node", str(root / f"tests/site/{script}.mjs"), str(folder), "--chromium", find_chromium()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-2000:]
-    seen = json.loads(done.stdout)
+    seen = browsed(root, script, folder)
     assert not seen["errors"] and not seen["violations"] and not seen["overflow"], seen
     return seen
 

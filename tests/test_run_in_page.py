@@ -11,7 +11,6 @@ import gzip
 import io
 import json
 import re
-import subprocess
 import zipfile
 import zlib
 from html import unescape
@@ -21,7 +20,7 @@ import pytest
 
 from grading import folders, release, student
 from grading.grade import grade
-from tests.test_site import find_chromium, missing_tool, skip_unless_required
+from tests.test_site import browsed, built_site
 
 # What the reader of an exercise writes, and what its cell shows once it is right; None: what the book's solution shows.
 EXERCISES = {
@@ -49,21 +48,13 @@ TOO_LARGE = (
 def reader(request):
     """A function: the answer of run.mjs for a chapter and steps."""
     root = request.config.rootpath
-    site = root / "_build/html"
-    lack = missing_tool(root)
-    if not (site / ".built").exists():
-        lack = lack or "it is not built; run `make book` first"
-    if lack:
-        skip_unless_required(lack)
+    site = built_site(root)
     if not (site / "runtime/manifest.json").exists():
         pytest.skip("the site was built without what runs Python in a page")
 
     def run(chapter, *steps):
         page = f"{'book' if chapter.startswith('labs/') or chapter == 'motion' else 'notebooks'}/{chapter}.html"
-        command = ["node", str(root / "tests/site/run.mjs"), str(site), page, json.dumps(steps)]
-        done = subprocess.run([*command, "--chromium", find_chromium()], capture_output=True, text=True, timeout=400)
-        assert done.returncode == 0, done.stderr[-3000:]
-        answer = json.loads(done.stdout)
+        answer = browsed(root, "run", site, page, json.dumps(steps), timeout=400)
         assert not answer["findings"]
         steps_ms = ", ".join(f"{step} {took_ms} ms" for step, took_ms in answer["took_ms"].items())
         print(f"{chapter}: ready after {answer.get('ready_ms')} ms ({steps_ms}), {answer['bytes'] / 1e6:.1f} MB")

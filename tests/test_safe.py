@@ -8,11 +8,10 @@ import hashlib
 import importlib
 import json
 import re
-import subprocess
 
 import pytest
 
-from tests.test_site import find_chromium, missing_tool, skip_unless_required
+from tests.test_site import browsed, built_site
 
 # What a cell displays. Each does its harm in a page that has no policy and puts the HTML in as it is.
 HTML = {
@@ -131,21 +130,9 @@ WORKER = {
 @pytest.fixture(scope="module")
 def tried(request):
     root = request.config.rootpath
-    site, lack = root / "_build/html", missing_tool(root)
-    if lack or not (site / "runtime/manifest.json").exists():
-        skip_unless_required(lack or "it is not built with what runs Python in a page; run `make book` first")
+    site = built_site(root, "runtime/manifest.json")
     attacks = {"html": HTML, "python": {name: source for name, (source, _) in PYTHON.items()}, "worker": WORKER}
-    command = [
-        "node",
-        str(root / "tests/site/attack.mjs"),
-        str(site),
-        json.dumps(attacks),
-        "--chromium",
-        find_chromium(),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return browsed(root, "attack", site, json.dumps(attacks), timeout=600)
 
 
 @pytest.mark.parametrize("name", HTML)

@@ -37,15 +37,33 @@ def skip_unless_required(lack):
     pytest.skip(f"the site is not tested: {lack}")
 
 
+def browsed(root, script, *words, options=(), timeout=300):
+    """The answer of a script of tests/site; skips where there is no browser for it."""
+    if lack := missing_tool(root):
+        skip_unless_required(lack)
+    command = [
+        "node",
+        str(root / f"tests/site/{script}.mjs"),
+        *map(str, words),
+        "--chromium",
+        find_chromium(),
+        *options,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout)
+
+
+def built_site(root, part=".built"):
+    """The folder of the built site; skips where it is not built, or without a part of it."""
+    if not (root / "_build/html" / part).exists():
+        skip_unless_required("it is not built with all that it can have; run `make book` first")
+    return root / "_build/html"
+
+
 def check(root, site, *options):
     """The answer of check.mjs for the site in a folder."""
-    lack = missing_tool(root)
-    if lack:
-        skip_unless_required(lack)
-    command = ["node", str(root / "tests/site/check.mjs"), str(site), "--chromium", find_chromium(), *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1800)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return browsed(root, "check", site, options=options, timeout=1800)
 
 
 CHAPTER = "notebooks/05-block-reduce.html"  # whose links to the glossary and to other pages are opened
@@ -53,10 +71,7 @@ CHAPTER = "notebooks/05-block-reduce.html"  # whose links to the glossary and to
 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_every_page_works_in_both_schemes_and_widths(root, width):
-    site = root / "_build/html"
-    if not (site / ".built").exists():
-        skip_unless_required("it is not built; run `make book` first")
-    answer = check(root, site, "--width", str(width), "--search", "barrier", "--popovers", CHAPTER)
+    answer = check(root, built_site(root), "--width", str(width), "--search", "barrier", "--popovers", CHAPTER)
     contents = (root / "_toc.yml").read_text(encoding="utf-8")
     pages = [yaml.safe_load(contents)["root"], *re.findall(r"- file: (\S+)", contents)]
     assert {f"{page}.html" for page in pages} <= set(answer["pages"])
@@ -66,13 +81,7 @@ def test_every_page_works_in_both_schemes_and_widths(root, width):
 
 
 def test_what_was_read_is_there_without_a_connection(root):
-    site, lack = root / "_build/html", missing_tool(root)
-    if lack or not (site / ".built").exists():
-        skip_unless_required(lack or "it is not built; run `make book` first")
-    command = ["node", str(root / "tests/site/offline.mjs"), str(site), "--chromium", find_chromium()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == []
+    assert browsed(root, "offline", built_site(root)) == []
 
 
 def test_the_check_finds_what_it_looks_for(root, tmp_path):

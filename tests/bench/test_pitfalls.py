@@ -1,4 +1,4 @@
-"""`quack-tutorial pitfalls`: its record as the chapter reads it, what it refuses, and its steps with a GPU that is played."""
+"""`quack-tutorial pitfalls`: its record as the chapter reads it, and what it asks of NVML."""
 
 import types
 

@@ -1,4 +1,4 @@
-"""The public calls that `bench --public` times, on the CPU: right results, what reaches a library, what results say."""
+"""The public calls that `bench --public` times, on the CPU: right results, and what results say."""
 
 import dataclasses
 import sys

@@ -1,4 +1,4 @@
-"""The package's kernels on the simulator against float64, in both modes, for dtypes, odd sizes and hard values."""
+"""Kernels on the simulator that the ladders' table does not try: every bit of a copy, hard values, what each line costs."""
 
 import numpy as np
 import pytest
