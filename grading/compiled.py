@@ -19,13 +19,13 @@ import os
 import re
 import sys
 import tempfile
-from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 
 from cutesim.dialect import names
+from quack_tutorial import machine
 from quack_tutorial.compiler import DSL_VERSION, HOPPER_ARCH, MAX_ALIGNMENT, TensorSpec, ptx
 
 from . import permitted, sandbox, submission
@@ -63,9 +63,8 @@ SILENT = "its process ended without a word that could be believed"
 @functools.cache
 def problem() -> str | None:
     """Why full marks cannot be confirmed here, as a sentence, or None."""
-    try:
-        version = metadata.version("nvidia-cutlass-dsl")
-    except metadata.PackageNotFoundError:
+    version = machine.installed_version("nvidia-cutlass-dsl")
+    if version is None:
         return "CuTe DSL is not installed here."
     if version != DSL_VERSION:
         return f"CuTe DSL {version} is installed here, and the labs are written for {DSL_VERSION}."

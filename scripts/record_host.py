@@ -20,7 +20,7 @@ import platform
 import statistics
 import sys
 import time
-from importlib import import_module, metadata
+from importlib import import_module
 from pathlib import Path
 
 import torch
@@ -173,20 +173,13 @@ def provenance(args) -> dict:
         "driver": machine.detect().driver if on_gpu else None,
         "processor": processor(),
         "python": platform.python_version(),
-        "versions": {package: version(package) for package in PACKAGES},
+        "versions": {package: machine.installed_version(package) for package in PACKAGES},
         "kernels_loaded_from_disk": kernel_cache.folder() is not None,
         "gpus": torch.cuda.device_count(),
         "shape": [M, N],
         "calls": args.calls,
         "repeats": args.repeats,
     }
-
-
-def version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def processor() -> str:

@@ -84,18 +84,14 @@ def copies(dtype, N):
 
 def ladder(dtype, N):
     for version, host in {"three-pass": lessons.SoftmaxThreePass(), "online": lessons.SoftmaxOnline()}.items():
-        yield _softmax(f"softmax, {version}", host, dtype, N)
-
-
-def _softmax(family, host, dtype, N):
-    return Trial(
-        family,
-        f"{family}, {dtype}, {ROWS} x {N}",
-        host,
-        lambda: (numbers("softmax", dtype, ROWS, N, spread=4.0), poisoned(dtype, ROWS, N)),
-        (1,),
-        lambda arguments: reference.softmax_error(*map(f64, arguments), dtype),
-    )
+        yield Trial(
+            f"softmax, {version}",
+            f"softmax, {version}, {dtype}, {ROWS} x {N}",
+            host,
+            lambda: (numbers("softmax", dtype, ROWS, N, spread=4.0), poisoned(dtype, ROWS, N)),
+            (1,),
+            lambda arguments: reference.softmax_error(*map(f64, arguments), dtype),
+        )
 
 
 def shipped(dtype, N):

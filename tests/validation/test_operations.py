@@ -12,11 +12,10 @@ import pytest
 
 from quack_tutorial.records import suite as report
 from validation import operations, workers
-from validation.operations import case_list as operation_cases
 from validation.operations import numbers as operation_numbers
 from validation.operations import vectors as v
 
-known = functools.cache(operation_cases.cases)
+known = functools.cache(operations.cases)
 
 
 def silent(_):

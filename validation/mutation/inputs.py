@@ -15,10 +15,14 @@ import numpy as np
 
 from cutesim.simulation import simulate
 from quack_tutorial import reference
+from quack_tutorial.kernels.reduce import ClusterReduce
+from quack_tutorial.kernels.tuned import loss, tile_copy
 from quack_tutorial.kernels.tuned.config import STREAMING, of_fields
+from quack_tutorial.kernels.tuned.sum_of_parts import ColumnSum
 from quack_tutorial.operations import KERNELS, OPERATIONS
 from quack_tutorial.operations.kernel import COLUMNS, MATRIX, PARTS, TARGETS, element
 from validation import outputs
+from validation.mutation import kernels as mutation_kernels
 
 MAX_STEPS = 200_000
 IGNORED = -100
@@ -44,16 +48,8 @@ class Case:
 
 
 def cases() -> list[Case]:
-    """All kernels of the package, and those of the tests where this is a checkout."""
-    return [
-        *rungs(),
-        *tile_copies(),
-        *ships(),
-        *sums(),
-        *losses(),
-        *of_this_suite(),
-        *asynchronous(),
-    ]
+    """All kernels of the package, and those of this suite."""
+    return [*rungs(), *tile_copies(), *ships(), *sums(), *losses(), *of_this_suite(), *asynchronous()]
 
 
 # From which numbers of a kernel's arguments are drawn; an argument that is not named has a seed of its own too.
@@ -265,8 +261,6 @@ def rung(ours, make, N, M=5, **options):
 
 def tile_copies():
     """Of rows that begin anywhere, and of the sum of two."""
-    from quack_tutorial.kernels.tuned import tile_copy
-
     f32 = tile_copy.cutlass.Float32
     for operation, N, gap, rows, reads in (
         ("softmax", 70, 2, "aligned", 1),
@@ -291,9 +285,6 @@ def _with_gap(x, gap):
 
 def sums():
     """Of columns: of parts that are added up, and of what each block of a cluster has."""
-    from quack_tutorial.kernels.reduce import ClusterReduce
-    from quack_tutorial.kernels.tuned.sum_of_parts import ColumnSum
-
     for M, N in ((11, 40), (140, 65), (40, 1030)):
         arguments = lambda M=M, N=N: (numbers(4, M, N), poisoned(N))  # noqa: E731
         error = lambda a: reference.rmsnorm_db_error(*a, "float32")  # noqa: E731
@@ -305,8 +296,6 @@ def sums():
 
 def losses():
     """The reduction of a batch's losses."""
-    from quack_tutorial.kernels.tuned import loss
-
     for M, mean in ((10000, True), (9000, False)):
 
         def arguments(M=M, mean=mean):
@@ -325,15 +314,10 @@ def losses():
         yield Case(f"LossReduction({M}{', mean' if mean else ''})", kernel, arguments, error)
 
 
-# ---- kernels of this suite and of the tests --------------------------------------------------------------------------
+# ---- kernels of this suite -----------------------------------------------------------------------------------------
 
 
 def of_this_suite():
-    from validation.mutation import kernels as mutation_kernels
-
-    def spread_over_row(values):
-        return np.repeat(values[:, None], 64, axis=1)
-
     def pair(x):
         x = x.astype(np.float64)
         by_warp = x.reshape(len(x), 2, 32)
@@ -344,7 +328,7 @@ def of_this_suite():
             f"RowSums({'pairs' * pairs})",
             mutation_kernels.RowSums(pairs),
             lambda: (numbers(13, 4, 64), poisoned(4, 64)),
-            lambda a, wanted=wanted: near(a[1], spread_over_row(wanted(a[0]))),
+            lambda a, wanted=wanted: near(a[1], wanted(a[0])[:, None]),
         )
     yield Case(
         "LastBlock",
@@ -372,16 +356,13 @@ def near(result, wanted):
 
 
 def asynchronous():
-    from validation.mutation import kernels as mutation_kernels
-
     x = numbers(0, 3, 512)
     for blocks in (2, 4):
-        sums = np.repeat(x[:2].astype(np.float64).sum(axis=1, keepdims=True), blocks, axis=1)
         yield Case(
             f"ClusterSum({blocks})",
             mutation_kernels.ClusterSum(blocks),
             lambda blocks=blocks: (x[:2].copy(), poisoned(2, blocks)),
-            lambda a, sums=sums: near(a[1], sums),
+            lambda a: near(a[1], x[:2].astype(np.float64).sum(axis=1, keepdims=True)),
         )
     moved = lambda a: differs(a[0], a[1])  # noqa: E731
     yield Case("AsyncCopy()", mutation_kernels.AsyncCopy(), lambda: (numbers(0, 1, 128), poisoned(1, 128)), moved)
