@@ -796,7 +796,6 @@ _BITS = {"&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor}
 _ARITHMETIC = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
 _DIRECT = frozenset((Float32, Float64, Int32, Int64, Uint32))
 _DIRECT_OPERATORS = _COMPARE | {"+": np.add, "-": np.subtract, "*": np.multiply}
-PYTHON_OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 
 
 def operands(x, y, dtype):
