@@ -220,20 +220,18 @@ NVGPU = Namespace(
         "MemoryScope": Tokens("CTA", "CLUSTER", "GPU", "SYS"),
     },
 )
-_T = {"bool": "Boolean", "i1": "Boolean", "i8": "Int8", "i16": "Int16", "i32": "Int32", "i64": "Int64"}
-_T |= {"f16": "Float16", "bf16": "BFloat16", "f32": "Float32", "f64": "Float64"}
 
 
-def _type_maker(name: str):
-    return lambda *_, **__: numeric.TYPES[name]
+def _type_maker(dtype: DType):
+    return lambda *_, **__: dtype
 
 
 class ResultTypes:
     """T.i32() and so on: what an asm gives."""
 
     def __init__(self):
-        for short, name in _T.items():
-            setattr(self, short, _type_maker(name))
+        for short, dtype in {**dialects.TYPES, "bool": numeric.Boolean}.items():
+            setattr(self, short, _type_maker(dtype))
 
     @staticmethod
     def vector(count: int, dtype: DType):

@@ -212,8 +212,7 @@ def _extend_dialects() -> None:
     names.LLVM.__dict__.update(ptrtoint=instructions.ptrtoint, bitcast=instructions.bitcast)
     names.NVVM.__dict__.update(
         atomicrmw=instructions.atomicrmw,
-        cluster_arrive=instructions.cluster_arrive,
-        cluster_wait=instructions.cluster_wait,
+        **names.of(names.cluster, "cluster_arrive cluster_wait"),
         elect_sync=names.PRIMITIVES.elect_sync,
         memory_barrier=instructions.memory_barrier,
         MemScopeKind=names.Tokens("CTA", "CLUSTER", "GPU", "SYS"),
