@@ -183,11 +183,8 @@ def _question(trace, order, race: Race, events) -> str:
         missing = _missing_memory_fence(trace, order, race)
         if missing is not None:
             return missing
-        return (
-            "Blocks of different clusters run in any order: let one of them do it, use an atomic, or split the kernel in two."
-            if _has_clusters(trace, events[0])
-            else "Blocks of one launch run in any order: let one of them do it, use an atomic, or split the kernel in two."
-        )
+        of = "different clusters" if _has_clusters(trace, events[0]) else "one launch"
+        return f"Blocks of {of} run in any order: let one of them do it, use an atomic, or split the kernel in two."
     if race.roles[0] == Role.PHASE and race.hazard == 2 and race.address >> SMEM_BLOCK_BITS != race.blocks[1]:
         owner = race.address >> SMEM_BLOCK_BITS
         return (

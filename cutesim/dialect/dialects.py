@@ -22,7 +22,35 @@ import numpy as np
 from ..context import fail, not_simulated
 from ..machine.warps import FULL_MASK, warp_redux_sync
 from ..values import arithmetic
-from ..values.numeric import DType, Float32, Int32, TensorSSA, Value, binary, convert, scalar
+from ..values.numeric import (
+    BFloat16,
+    Boolean,
+    DType,
+    Float16,
+    Float32,
+    Float64,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    TensorSSA,
+    Value,
+    binary,
+    convert,
+    scalar,
+)
+
+TYPES = {  # as MLIR writes them
+    "i1": Boolean,
+    "i8": Int8,
+    "i16": Int16,
+    "i32": Int32,
+    "i64": Int64,
+    "f16": Float16,
+    "bf16": BFloat16,
+    "f32": Float32,
+    "f64": Float64,
+}
 
 # ---- the architecture -----------------------------------------------------------------------------------------------
 

@@ -71,12 +71,14 @@ def _static(name, function):
     return checked
 
 
+def of(module, words: str) -> dict:
+    """These names of a module."""
+    return {name: getattr(module, name) for name in words.split()}
+
+
 # ---- the namespaces -------------------------------------------------------------------------------------------------
 
 _ON_LAYOUT = "zipped_divide logical_divide tiled_divide flat_divide group_modes coalesce select append prepend composition".split()
-_TENSOR = (
-    "make_tensor make_identity_tensor make_rmem_tensor make_rmem_tensor_like local_tile domain_offset recast_tensor"
-).split()
 _LAYOUT = (
     "make_ordered_layout make_identity_layout make_layout_tv raked_product blocked_product logical_product zipped_product "
     "complement right_inverse left_inverse recast_layout product product_each shape_div tile_to_shape is_congruent depth get dice "
@@ -85,13 +87,10 @@ _LAYOUT = (
 ).split()
 
 
-MATHEMATICS = (
-    "exp exp2 log log2 log10 sqrt rsqrt rcp tanh sin cos tan asin acos atan atan2 erf floor ceil absf isnan fma"
-).split()
-_SHAPES = (
-    "size rank shape ceil_div cosize size_in_bytes make_layout slice_ crd2idx prepend_ones idx2crd repeat_like filter_zeros "
-    "local_partition is_static elem_less"
-).split()
+MATHEMATICS = of(
+    mathops,
+    "exp exp2 log log2 log10 sqrt rsqrt rcp tanh sin cos tan asin acos atan atan2 erf floor ceil absf isnan fma",
+)
 
 
 def _cute() -> dict:
@@ -99,9 +98,19 @@ def _cute() -> dict:
     members = {name: tn.on_layout(layouts[name]) for name in _ON_LAYOUT}
     members |= {name: _static(name, layouts[name]) for name in _LAYOUT}
     members |= {t.name: t for t in numeric.TYPES.values()}
-    members |= {name: getattr(shapes, name) for name in _SHAPES}
-    members["round_up"] = la.round_up
-    for function in (
+    members |= of(
+        shapes,
+        "size rank shape ceil_div cosize size_in_bytes make_layout slice_ crd2idx prepend_ones idx2crd repeat_like filter_zeros "
+        "local_partition is_static elem_less",
+    )
+    members |= of(
+        tn,
+        "make_tensor make_identity_tensor make_rmem_tensor make_rmem_tensor_like local_tile domain_offset recast_tensor",
+    )
+    members |= of(
+        copying, "copy autovec_copy basic_copy basic_copy_if make_copy_atom make_tiled_copy make_tiled_copy_tv"
+    )
+    own = (
         printf,
         print_tensor,
         assume,
@@ -114,20 +123,14 @@ def _cute() -> dict:
         where,
         any_,
         all_,
-        swizzle.make_swizzle,
-        swizzle.make_composed_layout,
-    ):
-        members[function.__name__] = function
-    members["struct"] = structs.struct
-    for name in _TENSOR:
-        members[name] = getattr(tn, name)
-    members["make_fragment_like"] = tn.make_rmem_tensor_like
-    for name in "copy autovec_copy basic_copy basic_copy_if make_copy_atom make_tiled_copy make_tiled_copy_tv".split():
-        members[name] = getattr(copying, name)
-    for name in MATHEMATICS:
-        members[name] = getattr(mathops, name)
+    )
+    members |= {function.__name__: function for function in own}
+    members |= of(swizzle, "make_swizzle make_composed_layout") | MATHEMATICS
     members |= {
         "flatten": lambda x, **_: tn.on_layout(la.flatten)(x),
+        "make_fragment_like": tn.make_rmem_tensor_like,
+        "round_up": la.round_up,
+        "struct": structs.struct,
         "jit": decorator("jit"),
         "kernel": decorator("kernel"),
         "arch": ARCH,
@@ -136,7 +139,7 @@ def _cute() -> dict:
         "core": Missing("cutlass.cute.core"),
         "Tensor": Annotation("cute.Tensor", (tn.Tensor, tn.CoordinateTensor)),
         "TensorSSA": Annotation("cute.TensorSSA", TensorSSA),
-        "tensor": Namespace(
+        "tensor": Namespace(  # where packages add methods
             "cute.tensor", {"_Tensor": tn.TENSORS, "TensorSSA": numeric.VECTORS, "rank": members["rank"]}
         ),
         "Layout": Annotation("cute.Layout", Layout),
@@ -189,7 +192,7 @@ class _Spaces:
 SPACES = _Spaces()
 ARCH = Namespace(
     "cute.arch",
-    {name: getattr(module, name) for module, names in _ARCH.items() for name in names.split()}
+    {name: x for module, words in _ARCH.items() for name, x in of(module, words).items()}
     | {
         "WARP_SIZE": WARP,
         "elect_one": elect_one,
@@ -198,25 +201,17 @@ ARCH = Namespace(
     },
 )
 ARCH.__dict__["nvvm_wrappers"] = ARCH  # the module that has them
-MATH = Namespace(
-    "cute.math",
-    {n: getattr(mathops, n) for n in MATHEMATICS} | {"max": math_maximum, "min": math_minimum},
-)
+MATH = Namespace("cute.math", MATHEMATICS | {"max": math_maximum, "min": math_minimum})
 CACHE_LOAD = Tokens("ALWAYS", "GLOBAL", "STREAMING", "LAST_USE", "NONE")
 CACHE_STORE = Tokens("WRITE_BACK", "GLOBAL", "STREAMING", "WRITE_THROUGH", "NONE")
 CPASYNC = Namespace(
     "cute.nvgpu.cpasync",
-    {name: getattr(copying, name) for name in ("CopyG2SOp", "CopyBulkG2SOp", "CopyBulkS2GOp")}
-    | {"LoadCacheMode": CACHE_LOAD},
+    of(copying, "CopyG2SOp CopyBulkG2SOp CopyBulkS2GOp") | {"LoadCacheMode": CACHE_LOAD},
 )
 NVGPU = Namespace(
     "cute.nvgpu",
-    {
-        "CopyUniversalOp": copying.CopyUniversalOp,
-        "CopyG2ROp": copying.CopyG2ROp,
-        "CopyR2GOp": copying.CopyR2GOp,
-        "CopyS2ROp": copying.CopyS2ROp,
-        "CopyR2SOp": copying.CopyR2SOp,
+    of(copying, "CopyUniversalOp CopyG2ROp CopyR2GOp CopyS2ROp CopyR2SOp")
+    | {
         "cpasync": CPASYNC,
         "LoadCacheMode": CACHE_LOAD,
         "StoreCacheMode": CACHE_STORE,
@@ -225,20 +220,18 @@ NVGPU = Namespace(
         "MemoryScope": Tokens("CTA", "CLUSTER", "GPU", "SYS"),
     },
 )
-_T = {"bool": "Boolean", "i1": "Boolean", "i8": "Int8", "i16": "Int16", "i32": "Int32", "i64": "Int64"}
-_T |= {"f16": "Float16", "bf16": "BFloat16", "f32": "Float32", "f64": "Float64"}
 
 
-def _type_maker(name: str):
-    return lambda *_, **__: numeric.TYPES[name]
+def _type_maker(dtype: DType):
+    return lambda *_, **__: dtype
 
 
 class ResultTypes:
     """T.i32() and so on: what an asm gives."""
 
     def __init__(self):
-        for short, name in _T.items():
-            setattr(self, short, _type_maker(name))
+        for short, dtype in {**dialects.TYPES, "bool": numeric.Boolean}.items():
+            setattr(self, short, _type_maker(dtype))
 
     @staticmethod
     def vector(count: int, dtype: DType):
@@ -255,10 +248,8 @@ LLVM = Namespace(
         "StructType": Namespace("llvm.StructType", {"get_literal": assembly.literal_struct}),
     },
 )
-VECTOR = Namespace(
-    "cutlass._mlir.dialects.vector", {n: getattr(dialects, n) for n in ("from_elements", "bitcast", "extract")}
-)
-NVVM = Namespace("cutlass._mlir.dialects.nvvm", {"fmin": dialects.fmin, "fmax": dialects.fmax})
+VECTOR = Namespace("cutlass._mlir.dialects.vector", of(dialects, "from_elements bitcast extract"))
+NVVM = Namespace("cutlass._mlir.dialects.nvvm", of(dialects, "fmin fmax"))
 PRIMITIVES = Namespace(
     "cutlass.experimental.primitives",
     {
@@ -292,11 +283,10 @@ BASE = Namespace(
 )
 PIPELINE = Namespace(
     "cutlass.pipeline",
-    {
-        n: getattr(pipeline, n)
-        for n in "PipelineAsync PipelineCpAsync PipelineTmaAsync PipelineState make_pipeline_state CooperativeGroup "
-        "NamedBarrier sync".split()
-    }
+    of(
+        pipeline,
+        "PipelineAsync PipelineCpAsync PipelineTmaAsync PipelineState make_pipeline_state CooperativeGroup NamedBarrier sync",
+    )
     | {
         "Agent": Tokens("Thread", "ThreadBlock", "ThreadBlockCluster"),
         "PipelineUserType": Tokens("Producer", "Consumer"),
@@ -339,8 +329,6 @@ CUTLASS = Namespace(
     },
 )
 CUTE.__dict__["typing"] = CUTE
-_OPEN = {"_Tensor": tn.TENSORS, "TensorSSA": numeric.VECTORS, "rank": CUTE.rank}  # where packages add methods
-CUTE.__dict__["tensor"] = Namespace("cute.tensor", _OPEN)
 
 
 class Stream:

@@ -45,21 +45,20 @@ def _extend() -> None:
     """Add this package's names to the DSL's namespaces."""
     space, tokens = names.Namespace, names.Tokens
     arch, cute, cutlass = names.ARCH.__dict__, names.CUTE.__dict__, names.CUTLASS.__dict__
-    for name in (
+    arch |= names.of(
+        intrinsics,
         "fma_packed_f32x2 mul_packed_f32x2 add_packed_f32x2 sub_packed_f32x2 exp_packed_f32x2 prmt lop3 brev bfe bfi bfind shf "
         "mul_wide mul_hi mul24 mad24 add_sat_int sub_sat_int log2_of_pow2_int lanemask_eq lanemask_lt lanemask_le lanemask_gt "
-        "lanemask_ge smid"
-    ).split():
-        arch[name] = getattr(intrinsics, name)
-    for name in (
+        "lanemask_ge smid shuffle_sync_op",
+    )
+    arch |= names.of(
+        accesses,
         "load store red prefetch alloc_smem get_dyn_smem dynamic_smem_size total_smem_size atomic_fmax atomic_fmin "
-        "atomic_max_float32"
-    ).split():
-        arch[name] = getattr(accesses, name)
+        "atomic_max_float32",
+    )
     arch |= {
         "warpgroup_reg_alloc": names.setmaxregister,
         "warpgroup_reg_dealloc": names.setmaxregister,
-        "shuffle_sync_op": intrinsics.shuffle_sync_op,
         "WARPS_PER_WARPGROUP": 4,
         "THREADS_PER_WARPGROUP": 128,
     }
@@ -67,7 +66,7 @@ def _extend() -> None:
         "abs": names.mathops.absf,
         "div": intrinsics.div,
         "round": intrinsics.round_away,
-        **{n: getattr(intrinsics, n) for n in "isfinite isinf log1p expm1 cbrt trunc roundeven copysign".split()},
+        **names.of(intrinsics, "isfinite isinf log1p expm1 cbrt trunc roundeven copysign"),
     }
     names.MATH.__dict__.update(mathematics, RoundingMode=tokens("NEAREST_EVEN", "ZERO", "UP", "DOWN"))
     cute |= mathematics | {
@@ -85,10 +84,7 @@ def _extend() -> None:
     cutlass["tensor_utils"] = space("cutlass.tensor_utils", dict(enumerations))
     cutlass["utils"].__dict__.update(
         enumerations,
-        **{
-            n: getattr(schedulers, n)
-            for n in "PersistentTileSchedulerParams StaticPersistentTileScheduler WorkTileInfo HardwareInfo".split()
-        },
+        **names.of(schedulers, "PersistentTileSchedulerParams StaticPersistentTileScheduler WorkTileInfo HardwareInfo"),
         get_smem_capacity_in_bytes=accesses.capacity,
         distributed=space("cutlass.utils.distributed", {"atomicAdd": accesses.atomic_add}),
         smem_allocator=space("cutlass.utils.smem_allocator", {"SmemAllocator": names.SmemAllocator}),
@@ -111,53 +107,47 @@ def _extend_tensor_maps() -> None:
     cute |= swizzled.taking_composed(cute)
     cute["make_layout_image_mask"] = tensor_maps.make_layout_image_mask
     names.CUTLASS.__dict__["block"] = names.Namespace("cutlass.block", {"block_copy": tensor_maps.block_copy})
-    maps = (
+    maps = names.of(
+        tensor_maps,
         "CopyBulkTensorTileG2SOp CopyBulkTensorTileG2SMulticastOp CopyBulkTensorTileS2GOp CopyReduceBulkTensorTileS2GOp "
-        "TmaInfo make_tiled_tma_atom tma_partition create_tma_multicast_mask"
-    ).split()
-    names.CPASYNC.__dict__.update({name: getattr(tensor_maps, name) for name in maps}, prefetch_descriptor=ignore)
+        "TmaInfo make_tiled_tma_atom tma_partition create_tma_multicast_mask",
+    )
+    names.CPASYNC.__dict__.update(maps, prefetch_descriptor=ignore)
 
 
 def _extend_products() -> None:
     space = names.Namespace
     cute, nvgpu, utils = names.CUTE.__dict__, names.NVGPU.__dict__, names.CUTLASS.utils.__dict__
-    cute |= {name: getattr(tiled_mma, name) for name in "gemm make_mma_atom make_tiled_mma".split()}
-    cute |= {
-        name: getattr(matrix_copies, name)
-        for name in (
-            "make_copy_atom make_tiled_copy make_tiled_copy_tv make_tiled_copy_A make_tiled_copy_B make_tiled_copy_C "
-            "make_tiled_copy_S make_tiled_copy_D make_tiled_copy_C_atom"
-        ).split()
-    }
+    cute |= names.of(tiled_mma, "gemm make_mma_atom make_tiled_mma")
+    cute |= names.of(
+        matrix_copies,
+        "make_copy_atom make_tiled_copy make_tiled_copy_tv make_tiled_copy_A make_tiled_copy_B make_tiled_copy_C "
+        "make_tiled_copy_S make_tiled_copy_D make_tiled_copy_C_atom",
+    )
     cute |= {name: tiled_mma.with_layout(cute[name]) for name in ("size", "shape", "rank")}
     cute["TiledMma"] = names.Annotation("cute.TiledMma", tiled_mma.TiledMma)
     cute["ThrMma"] = names.Annotation("cute.ThrMma", tiled_mma.ThrMma)
     cute["MmaAtom"] = names.Annotation("cute.MmaAtom", tiled_mma.MmaAtom)
     cute["ThrCopy"] = names.Annotation("cute.ThrCopy", names.copying.ThrCopy)
-    nvgpu |= {name: getattr(tiled_mma, name) for name in ("MmaUniversalOp", "OperandMajorMode")}
+    nvgpu |= names.of(tiled_mma, "MmaUniversalOp OperandMajorMode")
     nvgpu["warp"] = space(
         "cute.nvgpu.warp",
-        {name: getattr(tiled_mma, name) for name in ("MmaF16BF16Op", "MmaTF32Op")}
-        | {name: getattr(matrix_copies, name) for name in ("LdMatrix8x8x16bOp", "StMatrix8x8x16bOp")},
+        names.of(tiled_mma, "MmaF16BF16Op MmaTF32Op") | names.of(matrix_copies, "LdMatrix8x8x16bOp StMatrix8x8x16bOp"),
     )
     nvgpu["warpgroup"] = space(
         "cute.nvgpu.warpgroup",
-        {
-            name: getattr(warpgroup, name)
-            for name in (
-                "MmaF16BF16Op MmaF8Op make_smem_layout_atom SmemLayoutAtomKind fence commit_group wait_group OperandSource "
-                "OperandMajorMode"
-            ).split()
-        }
+        names.of(
+            warpgroup,
+            "MmaF16BF16Op MmaF8Op make_smem_layout_atom SmemLayoutAtomKind fence commit_group wait_group OperandSource "
+            "OperandMajorMode",
+        )
         | {"Field": tiled_mma.Field},
     )
-    helpers = {
-        name: getattr(warpgroup, name)
-        for name in (
-            "make_smem_layout_a make_smem_layout_b make_smem_layout_epi get_smem_layout_atom make_trivial_tiled_mma "
-            "sm90_get_smem_store_op compute_tile_shape_or_override"
-        ).split()
-    }
+    helpers = names.of(
+        warpgroup,
+        "make_smem_layout_a make_smem_layout_b make_smem_layout_epi get_smem_layout_atom make_trivial_tiled_mma "
+        "sm90_get_smem_store_op compute_tile_shape_or_override",
+    )
     utils["hopper_helpers"] = utils["sm90"] = space("cutlass.utils.hopper_helpers", helpers)
     for name in helpers.keys() - {"compute_tile_shape_or_override"}:
         utils[name if name.startswith("sm90_") else f"sm90_{name}"] = helpers[name]
@@ -166,22 +156,19 @@ def _extend_products() -> None:
 
 def _extend_pipelines() -> None:
     names.PIPELINE.__dict__.update(
-        {
-            name: getattr(pipelines, name)
-            for name in "PipelineTmaStore PipelineOrder pipeline_init_arrive pipeline_init_wait arrive arrive_and_wait".split()
-        }
+        names.of(
+            pipelines, "PipelineTmaStore PipelineOrder pipeline_init_arrive pipeline_init_wait arrive arrive_and_wait"
+        )
     )
     names.PIPELINE.__dict__["helpers"] = names.PIPELINE  # a module of it that kernels import some of the names from
     names.PRIMITIVES.__dict__.update(
-        {
-            name: getattr(primitives, name)
-            for name in (
-                "barrier_cta_sync barrier_cta_arrive bar_warp_sync elect_sync shfl_sync vote_sync griddepcontrol mbarrier_init "
-                "mbarrier_arrive mbarrier_arrive_expect_tx mbarrier_wait_parity mbarrier_try_wait_parity barrier_cluster_arrive "
-                "barrier_cluster_arrive_relaxed barrier_cluster_wait mapa "
-                "cp_async_bulk_tensor_shared_cta_global load_ext store_ext cvt_packfloat_f32 ldmatrix"
-            ).split()
-        },
+        names.of(
+            primitives,
+            "barrier_cta_sync barrier_cta_arrive bar_warp_sync elect_sync shfl_sync vote_sync griddepcontrol mbarrier_init "
+            "mbarrier_arrive mbarrier_arrive_expect_tx mbarrier_wait_parity mbarrier_try_wait_parity barrier_cluster_arrive "
+            "barrier_cluster_arrive_relaxed barrier_cluster_wait mapa "
+            "cp_async_bulk_tensor_shared_cta_global load_ext store_ext cvt_packfloat_f32 ldmatrix",
+        ),
         Shfl=names.Tokens("BFLY", "UP", "DOWN", "IDX"),
         VoteSync=names.Tokens("ANY", "ALL", "BALLOT", "UNI"),
         GridDepAction=names.Tokens("WAIT", "LAUNCH_DEPENDENTS"),
@@ -225,8 +212,7 @@ def _extend_dialects() -> None:
     names.LLVM.__dict__.update(ptrtoint=instructions.ptrtoint, bitcast=instructions.bitcast)
     names.NVVM.__dict__.update(
         atomicrmw=instructions.atomicrmw,
-        cluster_arrive=instructions.cluster_arrive,
-        cluster_wait=instructions.cluster_wait,
+        **names.of(names.cluster, "cluster_arrive cluster_wait"),
         elect_sync=names.PRIMITIVES.elect_sync,
         memory_barrier=instructions.memory_barrier,
         MemScopeKind=names.Tokens("CTA", "CLUSTER", "GPU", "SYS"),

@@ -20,22 +20,14 @@ import numpy as np
 
 from ..context import not_simulated
 from ..dialect import assembly
-from ..dialect.dialects import Vector, VectorType
-from ..machine import barriers, cluster
+from ..dialect.dialects import TYPES, Vector, VectorType
+from ..machine import barriers
 from ..machine.atomics import run_atomic
 from ..memory import pointers as m
 from ..values import arithmetic, mathops
 from ..values.numeric import (
-    BFloat16,
     Boolean,
     DType,
-    Float16,
-    Float32,
-    Float64,
-    Int8,
-    Int16,
-    Int32,
-    Int64,
     Uint32,
     Uint64,
     Value,
@@ -44,18 +36,6 @@ from ..values.numeric import (
     scalar,
     select,
 )
-
-TYPES = {
-    "i1": Boolean,
-    "i8": Int8,
-    "i16": Int16,
-    "i32": Int32,
-    "i64": Int64,
-    "f16": Float16,
-    "bf16": BFloat16,
-    "f32": Float32,
-    "f64": Float64,
-}
 
 
 class Type:
@@ -246,14 +226,6 @@ def atomicrmw(*given, op=None, ptr=None, a=None, b=None, mem_order=None, syncsco
     if word == "cas":  # PTX: compare with a, put b
         return run_atomic("cas", pointer, scalar(b), mem_order, convert(a, pointer.dtype).a, syncscope)
     return run_atomic(_ATOMICS.get(word, word), pointer, value, mem_order, scope=syncscope)
-
-
-def cluster_arrive(*, aligned=None, **_) -> None:
-    cluster.cluster_arrive()
-
-
-def cluster_wait(*, aligned=None, **_):
-    return cluster.cluster_wait()
 
 
 def memory_barrier(scope, **_) -> None:

@@ -17,6 +17,8 @@ Not covered: directed rounding of pairs (rnd other than "rn").
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 
 from ..context import STATE, fail, group, here, not_simulated
@@ -74,16 +76,17 @@ def fma_packed_f32x2(src_a, src_b, src_c, *, rnd=None, ftz=False, **_) -> tuple:
     return _settled((mathops.fma(*each) for each in _pairs("fma_packed_f32x2", rnd, ftz, src_a, src_b, src_c)), ftz)
 
 
-def mul_packed_f32x2(src_a, src_b, *, src_c=None, rnd=None, ftz=False, **_) -> tuple:
-    return _settled((a * b for a, b in _pairs("mul_packed_f32x2", rnd, ftz, src_a, src_b)), ftz)
+def _packed(name: str, function):
+    def call(src_a, src_b, *, src_c=None, rnd=None, ftz=False, **_) -> tuple:
+        return _settled((function(a, b) for a, b in _pairs(name, rnd, ftz, src_a, src_b)), ftz)
+
+    call.__name__ = call.__qualname__ = name
+    return call
 
 
-def add_packed_f32x2(src_a, src_b, *, src_c=None, rnd=None, ftz=False, **_) -> tuple:
-    return _settled((a + b for a, b in _pairs("add_packed_f32x2", rnd, ftz, src_a, src_b)), ftz)
-
-
-def sub_packed_f32x2(src_a, src_b, *, src_c=None, rnd=None, ftz=False, **_) -> tuple:
-    return _settled((a - b for a, b in _pairs("sub_packed_f32x2", rnd, ftz, src_a, src_b)), ftz)
+mul_packed_f32x2 = _packed("mul_packed_f32x2", operator.mul)
+add_packed_f32x2 = _packed("add_packed_f32x2", operator.add)
+sub_packed_f32x2 = _packed("sub_packed_f32x2", operator.sub)
 
 
 def exp_packed_f32x2(a, **_) -> tuple:
@@ -284,29 +287,15 @@ def isinf(x, *_, **__):
     return _same(_wide(x), np.isinf(_wide(x).a))
 
 
-def log1p(x, *_, **__):
-    return mathops._apply(x, np.log1p)
-
-
-def expm1(x, *_, **__):
-    return mathops._apply(x, np.expm1)
-
-
-def cbrt(x, *_, **__):
-    return mathops._apply(x, np.cbrt)
-
-
-def trunc(x, *_, **__):
-    return mathops._apply(x, np.trunc)
-
-
-def roundeven(x, *_, **__):
-    return mathops._apply(x, np.rint)
-
-
-def round_away(x, *_, **__):
+def _away_from_zero(a):
     """To the nearest integer, halves away from zero."""
-    return mathops._apply(x, lambda a: np.trunc(a + np.copysign(0.5, a)))
+    return np.trunc(a + np.copysign(0.5, a))
+
+
+log1p, expm1 = mathops.elementwise("log1p", np.log1p), mathops.elementwise("expm1", np.expm1)
+cbrt, trunc = mathops.elementwise("cbrt", np.cbrt), mathops.elementwise("trunc", np.trunc)
+roundeven = mathops.elementwise("roundeven", np.rint)
+round_away = mathops.elementwise("round_away", _away_from_zero)
 
 
 def copysign(mag, sign, *_, **__):

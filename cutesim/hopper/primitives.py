@@ -106,16 +106,8 @@ def mbarrier_try_wait_parity(addr, phase, *, time_limit=None, scope=None, order=
     return mbarrier_wait_parity(addr, phase, "TRY", order=order)
 
 
-def barrier_cluster_arrive(**_) -> None:
-    cluster.cluster_arrive()
-
-
-def barrier_cluster_arrive_relaxed(**_) -> None:
-    cluster.cluster_arrive_relaxed()
-
-
-def barrier_cluster_wait(**_):
-    return cluster.cluster_wait()
+barrier_cluster_arrive, barrier_cluster_arrive_relaxed = cluster.cluster_arrive, cluster.cluster_arrive_relaxed
+barrier_cluster_wait = cluster.cluster_wait
 
 
 def mapa(addr, cta_rank, *, addrspace=7, **_) -> Pointer:

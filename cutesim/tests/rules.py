@@ -81,26 +81,6 @@ def a_buffer_used_twice_needs_a_barrier_before_the_second_use(log, barrier):
     log.load(35, at(l0=0), warp=1)
 
 
-@rule(35, 31)
-def a_loop_needs_both_barriers(log, second):
-    for _ in range(3):
-        for warp in (0, 1):
-            log.store(31, at(l0=4 * warp), warp=warp)
-        log.barrier(33)
-        for warp in (0, 1):
-            log.load(35, span(0, 4, range(2)), warp=warp)
-        if second:
-            log.barrier(36)
-
-
-@rule(31, 32, facts=dict(threads=(0, 37), count=1))
-def two_threads_write_the_same_word(log, barrier):
-    log.store(31, at(l0=0))
-    if barrier:
-        log.barrier(33)
-    log.store(32, at(l5=0), warp=1)
-
-
 @rule(31, 35, clean=[(0, 1)], found=[(0, 2)], threads=96)
 def a_named_barrier_orders_only_those_who_take_part(log, waiting):
     log.store(31, at(l0=0))
@@ -170,12 +150,6 @@ def neighbouring_bytes_of_a_word_do_not_race(log, apart):
 def words_are_counted_whatever_the_widths(log, _):
     log.store(3, span(0, 16), 16)
     log.load(5, span(2, 2, range(2)), 2, warp=1)  # bytes 2 to 5: two words
-
-
-@rule(3, 5, clean=(), facts=dict(count=128))
-def words_of_wide_accesses_are_counted(log, _):
-    log.store(3, span(0, 16), 16)
-    log.load(5, span(0, 16), 16, warp=1)
 
 
 @rule(3, 5, facts=dict(threads=(0, 32)))
@@ -269,11 +243,6 @@ def within_a_cluster_a_fence_of_its_scope_is_enough(log, way):
 
 @rule(clean=FENCED, found=(), grid=3)
 def the_last_block_may_reset_the_counter(log, way):
-    last_block(log, way, reset=True)
-
-
-@rule(clean=FENCED, found=(), grid=3, cluster=3)
-def so_may_that_of_a_cluster(log, way):
     last_block(log, way, reset=True)
 
 
@@ -373,23 +342,9 @@ def cp_async_is_there_after_wait_group(log, way):
     copied(log, **WAYS.get(way, {}))
 
 
-@rule(134, 141, kind="read before arrival", clean=("",), found=("no wait", "no commit"))
-def so_it_is_for_another_warp(log, way):
-    copied(log, reader=1, **WAYS.get(way, {}))
-
-
 @rule(134, 141, clean=(), facts=dict(threads=(0, 32)))
 def another_thread_needs_a_barrier_after_the_wait(log, _):
     copied(log, barrier=False, reader=1)
-
-
-@rule(134, 141, kind="read before arrival", clean=(0,), found=(4096,))
-def groups_complete_oldest_first(log, first_read):
-    for i in (0, 1):
-        log.cp_async(134, span(4096 * i), SLOTS)
-        log.commit(135)
-    log.wait_group(137, 1)
-    log.load(141, span(first_read))
 
 
 @rule(134, 138)

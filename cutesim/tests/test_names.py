@@ -85,8 +85,6 @@ def test_a_kernel_that_may_start_early_waits_before_it_touches_global_memory():
     for wait, thread, count in (("", 0, 32), ("half", 16, 16)):
         (finding,) = simulate(k.launched_early, X, UNTOUCHED.copy(), wait).findings
         assert (finding.kind, finding.threads, finding.count) == ("early access", (thread,), count)
-        assert f"thread {thread} of block 0 reads x before griddepcontrol_wait" in finding.message
-        assert finding.lines[0].text == "out[tidx] = x[tidx]"
         with pytest.raises(SimulationError, match=f"thread {thread} of block 0 reads x before griddepcontrol_wait"):
             simulate(k.launched_early, X, UNTOUCHED.copy(), wait, check=False)
 

@@ -1,5 +1,6 @@
 """What is found in the small kernels, and how it is said: reports.txt has kind, threads, guilty lines and words of each finding.
 
+
 Of the rules of order, which test_races judges, it has the words alone. `REPORTS=write pytest cutesim/tests/test_reports.py`
 writes the file anew; read what has changed before it is committed.
 """
@@ -37,6 +38,15 @@ ONE_WARP = """unwritten_register unwritten_slot init_twice register_out_of_bound
 MISUSED = """never_launched an_argument_short numpy_exp math_exp divmod_of_numbers constexpr_comprehension constexpr_sequence
     int_of_index item forgotten_in_init width_of_a_shuffle shuffle_without_offset sliced copy_kernel two_fragments""".split()
 LANGUAGE = "misaligned endless barrier_in_half_a_warp too_much_shared_memory odd_alignment type_changes".split()
+STAGES = [
+    *(
+        (kind, fault)
+        for kind in ("async", "cp.async", "bulk")
+        for fault in (dict(releases=False), dict(early="release"))
+    ),
+    *((kind, dict(early="commit")) for kind in ("async", "cp.async")),
+    *(("bulk", dict(handles=handles, meets=False)) for handles in (False, True)),
+]
 FENCES = ("before the barrier", "before the write", "after the flag", "")
 CASES = [
     (bounds.tiled, floats(4, 56), floats(4, 56), False),
@@ -77,6 +87,7 @@ CASES = [
         for fault in (("cluster_arrive_relaxed",), ("nothing",), ("cluster_arrive", 2))
     ),
     (others.half_arrive, floats(64)),
+    *((others.Stages(kind, **fault), floats(4, 32).T, floats(4, 32).T) for kind, fault in STAGES),
     (others.given_in_one_arm, ints(32)),
     (others.reads_the_peer(early=False), X[:32], floats(32)),
     *((others.Flag(fence, "after seeing it"), floats(64), ints(1), floats(64)) for fence in FENCES),
@@ -88,13 +99,20 @@ CASES = [
 ]
 
 
+def told(run, finding):
+    """A finding's words, each place in a file as the text that stands there."""
+    texts = {line.where: line.text.strip() for line in (*run.trace.lines, *finding.lines)}
+    return re.sub(r"\w+[.]py:[0-9]+", lambda place: f"[{texts.get(place[0], 'a line')}]", finding.message)
+
+
 def reports():
     for host, *arguments in CASES:
         yield getattr(host, "__name__", type(host).__name__)
-        for finding in simulate(host, *arguments, max_steps=2000).findings:
+        run = simulate(host, *arguments, max_steps=2000)
+        for finding in run.findings:
             yield f"  {finding.kind}, threads {finding.threads}, count {finding.count}"
             yield from ("    " + line.text.strip() for line in finding.lines)
-            yield "  " + re.sub(r"(?<=[.]py:)[0-9]+", "N", finding.message)
+            yield "  " + told(run, finding)
     for name, (findings, _, found_in) in RULES.items():
         yield name
         yield from (f"  {findings(way)[0]}" for way in found_in)

@@ -247,12 +247,6 @@ class Tensor:
     def nonzero(self):
         return tensor_of(np.stack(np.nonzero(values_of(self)), axis=-1), int64)
 
-    def any(self, dim=None, keepdim=False):
-        return tensor_of(np.any(values_of(self), dim, keepdims=keepdim), bool)
-
-    def all(self, dim=None, keepdim=False):
-        return tensor_of(np.all(values_of(self), dim, keepdims=keepdim), bool)
-
     def sum(self, dim=None, keepdim=False, dtype=None):
         dtype = dtype or (self.dtype if self.dtype.is_floating_point else int64)
         return tensor_of(np.sum(_wide(self.to(dtype)), dim, keepdims=keepdim), dtype)
@@ -275,12 +269,6 @@ class Tensor:
     def std(self, dim=None, unbiased=True, correction=None, keepdim=False):
         return self.var(dim, unbiased, correction, keepdim).sqrt()
 
-    def amax(self, dim=None, keepdim=False):
-        return tensor_of(np.max(values_of(self), dim, keepdims=keepdim), self.dtype)
-
-    def amin(self, dim=None, keepdim=False):
-        return tensor_of(np.min(values_of(self), dim, keepdims=keepdim), self.dtype)
-
     def max(self, dim=None, keepdim=False):
         return self._extreme(np.max, np.argmax, dim, keepdim)
 
@@ -294,12 +282,6 @@ class Tensor:
         if dim is None:
             return found
         return Extreme((found, tensor_of(places(values_of(self), dim, keepdims=keepdim), int64)))
-
-    def argmax(self, dim=None, keepdim=False):
-        return tensor_of(np.argmax(values_of(self), dim, keepdims=keepdim), int64)
-
-    def argmin(self, dim=None, keepdim=False):
-        return tensor_of(np.argmin(values_of(self), dim, keepdims=keepdim), int64)
 
     def sort(self, dim=-1):
         order = np.argsort(values_of(self), dim, kind="stable")
@@ -340,15 +322,6 @@ class Tensor:
 
     def rsqrt(self):
         return 1 / self.sqrt()
-
-    def isnan(self):
-        return tensor_of(np.isnan(values_of(self)), bool)
-
-    def isinf(self):
-        return tensor_of(np.isinf(values_of(self)), bool)
-
-    def isfinite(self):
-        return tensor_of(np.isfinite(values_of(self)), bool)
 
     def equal(self, other):
         return self.shape == other.shape and builtins.bool(np.all(values_of(self) == values_of(other)))
@@ -523,6 +496,14 @@ for _name in ("exp", "exp2", "log", "log2", "sqrt", "sin", "cos", "tanh", "floor
             return tensor_of(getattr(np, _name)(values_of(self.to(dtype))), dtype)
 
     setattr(Tensor, _name, _unary)
+for _name in ("isnan", "isinf", "isfinite"):
+    setattr(Tensor, _name, lambda self, _name=_name: tensor_of(getattr(np, _name)(values_of(self)), bool))
+for _name, _dtype in {"any": bool, "all": bool, "amax": None, "amin": None, "argmax": int64, "argmin": int64}.items():
+
+    def _along(self, dim=None, keepdim=False, _name=_name, _dtype=_dtype):
+        return tensor_of(getattr(np, _name)(values_of(self), dim, keepdims=keepdim), _dtype or self.dtype)
+
+    setattr(Tensor, _name, _along)
 for _name, _dtype in {
     "double": float64,
     "float": float32,

@@ -32,32 +32,19 @@ def _apply(x, function, fast=None, fastmath=False):
     return TensorSSA(dtype, a, x.shape) if isinstance(x, TensorSSA) else Value(dtype, a)
 
 
-LOG2_E = np.float32(1.4426950408889634)
+def elementwise(name, function, fast=None, ftz=False):
+    """A function of cute.math; with fastmath=True, or ftz=True where the DSL has that, float32 goes the `fast` way."""
 
+    def call(x, fastmath=False, **more):
+        return _apply(x, function, fast, fastmath or (ftz and more.get("ftz", False)))
 
-def exp(x, fastmath=False, **_):
-    return _apply(x, np.exp, lambda a: flush(np.exp2(flush(a * LOG2_E))), fastmath)
+    call.__name__ = call.__qualname__ = name
+    return call
 
 
 def _flushing(function):
     """A float64 function between flushed float32 numbers."""
     return lambda a: flush(function(flush(a).astype(np.float64)).astype(np.float32))
-
-
-def exp2(x, fastmath=False, approx=False, ftz=False, **_):
-    return _apply(x, np.exp2, _flushing(np.exp2), fastmath or ftz)
-
-
-def log(x, fastmath=False, **_):
-    return _apply(x, np.log, _flushing(np.log), fastmath)
-
-
-def log2(x, fastmath=False, approx=False, ftz=False, **_):
-    return _apply(x, np.log2, _flushing(np.log2), fastmath or ftz)
-
-
-def log10(x, fastmath=False, **_):
-    return _apply(x, np.log10)
 
 
 def _reciprocal_root(a):
@@ -68,44 +55,22 @@ def _reciprocal(a):
     return 1.0 / a
 
 
-def sqrt(x, fastmath=False, approx=False, ftz=False, **_):
-    return _apply(x, np.sqrt, _flushing(np.sqrt), fastmath or ftz)
-
-
-def rsqrt(x, fastmath=False, approx=False, ftz=False, **_):
-    return _apply(x, _reciprocal_root, _flushing(_reciprocal_root), fastmath or ftz)
+LOG2_E = np.float32(1.4426950408889634)
+exp = elementwise("exp", np.exp, lambda a: flush(np.exp2(flush(a * LOG2_E))))
+exp2 = elementwise("exp2", np.exp2, _flushing(np.exp2), ftz=True)
+log = elementwise("log", np.log, _flushing(np.log))
+log2 = elementwise("log2", np.log2, _flushing(np.log2), ftz=True)
+sqrt = elementwise("sqrt", np.sqrt, _flushing(np.sqrt), ftz=True)
+rsqrt = elementwise("rsqrt", _reciprocal_root, _flushing(_reciprocal_root), ftz=True)
+log10, tanh = elementwise("log10", np.log10), elementwise("tanh", np.tanh)
+sin, cos, tan = elementwise("sin", np.sin), elementwise("cos", np.cos), elementwise("tan", np.tan)
+asin, acos, atan = elementwise("asin", np.arcsin), elementwise("acos", np.arccos), elementwise("atan", np.arctan)
+floor, ceil = elementwise("floor", np.floor), elementwise("ceil", np.ceil)
+erf = elementwise("erf", np.vectorize(math.erf, otypes=[np.float64]))
 
 
 def rcp(x, fastmath=False, approx=False, ftz=False, **_):
     return _apply(x, _reciprocal, _flushing(_reciprocal), ftz)
-
-
-def tanh(x, fastmath=False, **_):
-    return _apply(x, np.tanh)
-
-
-def sin(x, fastmath=False, **_):
-    return _apply(x, np.sin)
-
-
-def cos(x, fastmath=False, **_):
-    return _apply(x, np.cos)
-
-
-def tan(x, fastmath=False, **_):
-    return _apply(x, np.tan)
-
-
-def asin(x, fastmath=False, **_):
-    return _apply(x, np.arcsin)
-
-
-def acos(x, fastmath=False, **_):
-    return _apply(x, np.arccos)
-
-
-def atan(x, fastmath=False, **_):
-    return _apply(x, np.arctan)
 
 
 def atan2(y, x, fastmath=False, **_):
@@ -113,18 +78,6 @@ def atan2(y, x, fastmath=False, **_):
     if type(wide[0]) is not type(wide[1]) or wide[0].dtype is not wide[1].dtype:
         raise fail("language", "cute.math.atan2 takes two numbers, or two vectors, of one type")
     return _apply(wide[0], lambda a: np.arctan2(a, wide[1].a.astype(np.float64)))
-
-
-def erf(x, fastmath=False, **_):
-    return _apply(x, np.vectorize(math.erf, otypes=[np.float64]))
-
-
-def floor(x, **_):
-    return _apply(x, np.floor)
-
-
-def ceil(x, **_):
-    return _apply(x, np.ceil)
 
 
 def absf(x, **_):

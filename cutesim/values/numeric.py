@@ -186,84 +186,6 @@ class _Arithmetic:
     __array_ufunc__ = None  # numpy scalars defer to us
     __hash__ = None
 
-    def __add__(self, o):
-        return binary("+", self, o)
-
-    def __radd__(self, o):
-        return binary("+", o, self)
-
-    def __sub__(self, o):
-        return binary("-", self, o)
-
-    def __rsub__(self, o):
-        return binary("-", o, self)
-
-    def __mul__(self, o):
-        return binary("*", self, o)
-
-    def __rmul__(self, o):
-        return binary("*", o, self)
-
-    def __truediv__(self, o):
-        return binary("/", self, o)
-
-    def __rtruediv__(self, o):
-        return binary("/", o, self)
-
-    def __floordiv__(self, o):
-        return binary("//", self, o)
-
-    def __rfloordiv__(self, o):
-        return binary("//", o, self)
-
-    def __mod__(self, o):
-        return binary("%", self, o)
-
-    def __rmod__(self, o):
-        return binary("%", o, self)
-
-    def __and__(self, o):
-        return binary("&", self, o)
-
-    def __rand__(self, o):
-        return binary("&", o, self)
-
-    def __or__(self, o):
-        return binary("|", self, o)
-
-    def __ror__(self, o):
-        return binary("|", o, self)
-
-    def __xor__(self, o):
-        return binary("^", self, o)
-
-    def __rxor__(self, o):
-        return binary("^", o, self)
-
-    def __lshift__(self, o):
-        return binary("<<", self, o)
-
-    def __rlshift__(self, o):
-        return binary("<<", o, self)
-
-    def __rshift__(self, o):
-        return binary(">>", self, o)
-
-    def __rrshift__(self, o):
-        return binary(">>", o, self)
-
-    def __lt__(self, o):
-        return binary("<", self, o)
-
-    def __le__(self, o):
-        return binary("<=", self, o)
-
-    def __gt__(self, o):
-        return binary(">", self, o)
-
-    def __ge__(self, o):
-        return binary(">=", self, o)
-
     def __eq__(self, o):
         return False if o is None else binary("==", self, o)
 
@@ -319,6 +241,21 @@ class _Arithmetic:
 
     def __iter__(self):
         raise fail("language", f"cannot loop over a {type(self).__name__}; index it in a loop with range_constexpr")
+
+
+def _operators(symbol: str) -> tuple:
+    """An operator's method, and that of the number on its right."""
+    return lambda self, o: binary(symbol, self, o), lambda self, o: binary(symbol, o, self)
+
+
+_REFLECTED = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%"}
+_REFLECTED |= {"and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>"}
+for _name, _symbol in _REFLECTED.items():
+    _forward, _backward = _operators(_symbol)
+    setattr(_Arithmetic, f"__{_name}__", _forward)
+    setattr(_Arithmetic, f"__r{_name}__", _backward)
+for _name, _symbol in {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}.items():
+    setattr(_Arithmetic, f"__{_name}__", _operators(_symbol)[0])
 
 
 class Value(_Arithmetic):
@@ -429,7 +366,7 @@ def _of_literals(name: str):
 
 
 _KNOWN = (int, float, bool, Literal)
-_SWAPPED = [f"__r{_name}__" for _name in "add sub mul truediv floordiv mod and or xor lshift rshift".split()]
+_SWAPPED = [f"__r{_name}__" for _name in _REFLECTED]
 for _name in (
     [f"__{_name}__" for _name in "lt le gt ge eq ne neg abs".split()]
     + _SWAPPED
@@ -796,7 +733,6 @@ _BITS = {"&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor}
 _ARITHMETIC = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
 _DIRECT = frozenset((Float32, Float64, Int32, Int64, Uint32))
 _DIRECT_OPERATORS = _COMPARE | {"+": np.add, "-": np.subtract, "*": np.multiply}
-PYTHON_OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 
 
 def operands(x, y, dtype):

@@ -72,15 +72,9 @@ def grid_stride_kernel(x: cute.Tensor, out: cute.Tensor):
         i += blocks * threads
 
 
-@cute.jit
-def grid_stride(x: cute.Tensor, out: cute.Tensor):
-    grid_stride_kernel(x, out).launch(grid=[2, 1, 1], block=[32, 1, 1])
-
-
-@cute.jit
-def grid_stride_two_blocks_per_sm(x: cute.Tensor, out: cute.Tensor):
-    """The compiler asks the driver about min_blocks_per_mp, so only a GPU machine can compile it."""
-    grid_stride_kernel(x, out).launch(grid=[2, 1, 1], block=[32, 1, 1], min_blocks_per_mp=2)
+grid_stride = launched(32, blocks=2)(grid_stride_kernel)
+# The compiler asks the driver about min_blocks_per_mp, so only a GPU machine can compile it.
+grid_stride_two_blocks_per_sm = launched(32, blocks=2, min_blocks_per_mp=2)(grid_stride_kernel)
 
 
 # ---- what a tensor takes ------------------------------------------------------------------------------------------------
@@ -257,8 +251,6 @@ REFUSED = {
     "where_of_one_condition": "needs a vector condition",
     "exp_of_int": "takes floating-point numbers, got Int32",
     "exp_of_ints": "takes floating-point numbers, got Int32",
-    "sqrt_of_int": "takes floating-point numbers, got Int32",
-    "floor_of_int": "takes floating-point numbers, got Int32",
     "vector_sliced_at_lane": "slicing a register vector at a dynamic coordinate",
     "any_of_generator": "where Python needs True or False now",
     "rebind_space": "t changes type in a dynamic `if` or loop",
@@ -324,10 +316,6 @@ exp_of_int:
 exp_of_ints:
     v = cute.make_tensor(x.iterator, cute.make_layout(4)).load().to(cutlass.Int32)
     out[0] = cute.math.exp(v)[0]
-sqrt_of_int:
-    out[tidx] = cute.math.sqrt(tidx)
-floor_of_int:
-    out[tidx] = cute.math.floor(tidx)
 exp_of_bf16:
     out[0] = cute.math.exp(x[0].to(cutlass.BFloat16)).to(cutlass.Float32)
 # register vectors

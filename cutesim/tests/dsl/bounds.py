@@ -6,21 +6,13 @@ Each comes with the predicate that it lacks (`guarded`), which must be free of f
 import cutlass
 import cutlass.cute as cute
 
-from .hosts import Constexpr, one_warp
+from .hosts import Constexpr, launched, one_warp
 from .written import write
 
 COLUMNS = 64  # of a tile: 16 threads a row, 4 elements each
 
 
-def two_rows(kernel):
-    """A host function that runs `kernel(x, out, guarded)` with a block of one warp a row."""
-
-    @cute.jit
-    def host(x: cute.Tensor, out: cute.Tensor, guarded: Constexpr):
-        kernel(x, out, guarded).launch(grid=[2, 1, 1], block=[32, 1, 1])
-
-    host.__name__ = kernel.__name__
-    return host
+two_rows = launched(32, blocks=2, passing=True)
 
 
 @cute.jit

@@ -6,16 +6,7 @@ import cutlass.cute as cute
 from .hosts import Constexpr, launched, one_warp
 from .written import write
 
-
-def two_blocks(kernel):
-    """A host function that runs `kernel(x, out)` with two blocks of 128 threads."""
-
-    @cute.jit
-    def host(x: cute.Tensor, out: cute.Tensor):
-        kernel(x, out).launch(grid=[2, 1, 1], block=[128, 1, 1])
-
-    host.__name__ = kernel.__name__
-    return host
+two_blocks = launched(128, blocks=2)
 
 
 @cute.kernel

@@ -18,16 +18,12 @@ def weights_of_one_block(x: cute.Tensor, out: cute.Tensor):
     out[block, tidx] = total
 
 
+@launched(32)
 @cute.kernel
-def _last_of_four(x: cute.Tensor, out: cute.Tensor):
+def last_of_four(x: cute.Tensor, out: cute.Tensor):
+    """Each of 32 threads stores 0, 0, 0 and its number of x, as one vector."""
     tidx, _, _ = cute.arch.thread_idx()
     four = cute.make_rmem_tensor(4, cutlass.Float32)
     four.fill(0.0)
     four[3] = x[tidx]
     cute.autovec_copy(four, cute.make_tensor((out.iterator + 4 * tidx).align(16), cute.make_layout(4)))
-
-
-@cute.jit
-def last_of_four(x: cute.Tensor, out: cute.Tensor):
-    """Each of 32 threads stores 0, 0, 0 and its number of x, as one vector."""
-    _last_of_four(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
