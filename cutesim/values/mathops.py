@@ -32,11 +32,11 @@ def _apply(x, function, fast=None, fastmath=False):
     return TensorSSA(dtype, a, x.shape) if isinstance(x, TensorSSA) else Value(dtype, a)
 
 
-def elementwise(name, function, fast=None, ftz=False):
+def elementwise(name, function, fast=None, has_ftz=False):
     """A function of cute.math; with fastmath=True, or ftz=True where the DSL has that, float32 goes the `fast` way."""
 
-    def call(x, fastmath=False, **more):
-        return _apply(x, function, fast, fastmath or (ftz and more.get("ftz", False)))
+    def call(x, fastmath=False, approx=False, ftz=False, **_):
+        return _apply(x, function, fast, fastmath or (has_ftz and ftz))
 
     call.__name__ = call.__qualname__ = name
     return call
@@ -57,11 +57,11 @@ def _reciprocal(a):
 
 LOG2_E = np.float32(1.4426950408889634)
 exp = elementwise("exp", np.exp, lambda a: flush(np.exp2(flush(a * LOG2_E))))
-exp2 = elementwise("exp2", np.exp2, _flushing(np.exp2), ftz=True)
+exp2 = elementwise("exp2", np.exp2, _flushing(np.exp2), has_ftz=True)
 log = elementwise("log", np.log, _flushing(np.log))
-log2 = elementwise("log2", np.log2, _flushing(np.log2), ftz=True)
-sqrt = elementwise("sqrt", np.sqrt, _flushing(np.sqrt), ftz=True)
-rsqrt = elementwise("rsqrt", _reciprocal_root, _flushing(_reciprocal_root), ftz=True)
+log2 = elementwise("log2", np.log2, _flushing(np.log2), has_ftz=True)
+sqrt = elementwise("sqrt", np.sqrt, _flushing(np.sqrt), has_ftz=True)
+rsqrt = elementwise("rsqrt", _reciprocal_root, _flushing(_reciprocal_root), has_ftz=True)
 log10, tanh = elementwise("log10", np.log10), elementwise("tanh", np.tanh)
 sin, cos, tan = elementwise("sin", np.sin), elementwise("cos", np.cos), elementwise("tan", np.tan)
 asin, acos, atan = elementwise("asin", np.arcsin), elementwise("acos", np.arccos), elementwise("atan", np.arctan)
