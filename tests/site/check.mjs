@@ -1,9 +1,9 @@
 // Opens every page of a built site in Chromium, at one width or two, and prints what is wrong.
 //
-//   node check.mjs SITE [--chromium PATH] [--width 1280|390] [--search WORD] [--popovers PAGE] [--screenshots FOLDER]
+//   node check.mjs SITE [--chromium PATH] [--width 1280|390] [--half 0|1] [--search WORD] [--popovers PAGE] [--screenshots FOLDER]
 //
 // A page is opened and played through once a width, on the desktop in the light scheme and on the phone in the dark one; then the
-// scheme changes under it, as the reader's system may, and it is looked at again.
+// scheme changes under it, as the reader's system may, and it is looked at again. With --half every other page is opened.
 //
 // Prints one JSON object: {pages: [...], weights: [{page, kb, seconds}], findings: [{page, scheme, width, kind, text}]}. The
 // kinds are "outside request", "console", "missing" (a request or link to a file that is not there), "accessibility"
@@ -22,7 +22,7 @@ const SCHEMES = { 1280: ["light", "dark"], 390: ["dark", "light"] }; // of each 
 const MOST_KB = 700, MOST_SECONDS = 3;
 const SLOW = { offline: false, latency: 150, downloadThroughput: 1.6e6 / 8, uploadThroughput: 0.75e6 / 8 }; // bytes a second
 function readArguments(words) {
-  const options = { site: null, chromium: "/usr/bin/chromium", width: null, search: null, popovers: null, screenshots: null };
+  const options = { site: null, chromium: "/usr/bin/chromium", width: null, half: null, search: null, popovers: null, screenshots: null };
   for (let i = 0; i < words.length; i++) {
     if (words[i].startsWith("--")) options[words[i].slice(2)] = words[++i];
     else options.site = resolve(words[i]);
@@ -341,13 +341,14 @@ async function popovers(page, base, path, width, report) {
 async function main() {
   const options = readArguments(process.argv.slice(2));
   const pages = htmlPages(options.site);
+  const opened = pages.filter((path, k) => options.half === null || k % 2 === Number(options.half) || path === options.popovers);
   const findings = [], weights = [];
   if (options.screenshots) mkdirSync(options.screenshots, { recursive: true });
   const server = await serve(options.site);
   const browser = await launch(options.chromium);
   try {
     const widths = Object.keys(SCHEMES).map(Number).filter((width) => [null, String(width)].includes(options.width));
-    for (const path of widths.includes(390) ? pages : []) {
+    for (const path of widths.includes(390) ? opened : []) {
       const report = (kind, text) => findings.push({ page: path, scheme: "light", width: 390, kind, text });
       weights.push(await weight(browser, options.site, server.base, path, report));
     }
@@ -358,7 +359,7 @@ async function main() {
       const report = (kind, text) => findings.push({ page: current, scheme, width, kind, text });
       const page = await watch(context, server.base, report);
       const screenshot = () => options.screenshots && join(options.screenshots, `${current.replace(/\.html$/, "").replaceAll("/", "-")}-${scheme}-${width}.png`);
-      for (current of pages) {
+      for (current of opened) {
         await page.goto(`${server.base}/${current}`, { waitUntil: "load" });
         await page.evaluate(() => window.MathJax?.startup?.promise);
         await page.addStyleTag({ content: STILL });
