@@ -140,6 +140,8 @@ function shown(cell, isTyped) {
   cell.follow?.(isTyped);
   if (!page.isOpen) return;
   if (!isTyped && ["link", "before"].includes(cell.version)) clearQueue(); // what waits was not asked for with this text
+  // A link's code may have changed Python, which text that is not the link's is not to meet.
+  if (page.ranLink && !page.cells.some(({ version }) => version === "link")) stop();
   if (page.linkNote?.isSpent()) page.linkNote.remove();
   forgetOwnLink();
   refresh(true);
@@ -352,6 +354,7 @@ function next() {
   texts[cell.number] = cell.text();
   page.running = cell;
   page.hasRun = true;
+  page.ranLink ||= page.cells.some((one) => one.version === "link" && texts[one.number] === one.text());
   cell.verdicts = [];
   cell.awaits = null;
   cell.wasStale = truth.cause(page.cells, cell);
@@ -376,7 +379,7 @@ function finished(cell, ok) {
     end(cell);
     lines.link(cell.output);
     const isYours = page.cells.some(({ number, built }) => (cell.out.texts[number] ?? built) !== built);
-    if (isYours && !cell.isFolded) solved.note(cell, cell.verdicts);
+    if (isYours && !cell.isFolded && !page.ranLink) solved.note(cell, cell.verdicts); // a link's answer is not the reader's
     const heard = readAloud(cell.output).slice(0, 300) || "no output";
     if (cell.isAsked) page.said.textContent = `Cell ${cell.number}: ${heard}`;
   }
@@ -468,7 +471,7 @@ function markStale(cell, why) {
 // The worker ----------------------------------------------------------------------------------------------------------
 
 function startWorker(began) {
-  page.isReady = page.hasRun = false;
+  page.isReady = page.hasRun = page.ranLink = false;
   page.bar.querySelector(".qt-start")?.remove();
   page.worker = startPython();
   page.worker.onmessage = ({ data }) => answered(data, began);
@@ -489,9 +492,10 @@ function answered(data, began) {
     page.words.textContent = `Python stopped: ${data.failed}. The next run starts it again.`;
   } else {
     const cell = page.cells[data.cell - 1];
+    if (!cell || cell !== page.running) return; // a cell speaks for itself alone
     if (!data.kind) finished(cell, data.done);
     else if (data.kind === "lines") tellLines(JSON.parse(data.text));
-    else if (data.kind === "verdict") cell.verdicts = JSON.parse(data.text);
+    else if (data.kind === "verdict") cell.verdicts = [].concat(JSON.parse(data.text) ?? []);
     else if (data.kind === "card") cell.out.card = data.text;
     else if (cell.node) add(cell, data.kind, data.text, refresh);
   }

@@ -11,10 +11,13 @@ const RULES = {
   ALLOWED_URI_REGEXP: /^(?:https?:|[^a-z]|[a-z+.-]+(?:[^a-z+.\-:]|$))/i,
   RETURN_DOM_FRAGMENT: true,
 };
-// A figure's own names, never one that the page or the theme looks for.
+const isElsewhere = (address) => !URL.canParse(address, location.href) || new URL(address, location.href).origin !== location.origin;
+
+// A figure's own names, never one that the page or the theme looks for; nor a link that a click would follow to another server.
 purify.addHook("uponSanitizeAttribute", (node, attribute) => {
   const { attrName, attrValue } = attribute;
-  if (attrName === "id" ? !/^qt-[0-9a-f]{8}(-\d+)?$/.test(attrValue) : attrName.startsWith("data-bs-")) attribute.keepAttr = false;
+  const isForeign = attrName === "id" ? !/^qt-[0-9a-f]{8}(-\d+)?$/.test(attrValue) : /^data-(bs|clipboard)-/.test(attrName);
+  if (isForeign || (/^(xlink:)?href$/.test(attrName) && isElsewhere(attrValue))) attribute.keepAttr = false;
 });
 
 const CALL = /\("(qt-[0-9a-f]{8}(?:-\d+)?)",([^]*)\);$/; // of the function that stands before it, which is left where it is

@@ -13,7 +13,8 @@ if (location.protocol !== "blob:") throw new Error("this worker is started by sa
 // What outlives the page (copies that the service worker answers with), or starts a worker without the policy, and what asks other
 // servers, which the policy forbids already: taken away before the first cell, so that Python finds none of it.
 const TAKEN = ["caches", "indexedDB", "BroadcastChannel", "Worker", "SharedWorker", "fetch", "XMLHttpRequest", "WebSocket",
-  "WebSocketStream", "WebTransport", "EventSource", "importScripts"];
+  "WebSocketStream", "WebTransport", "EventSource", "importScripts", "webkitRequestFileSystem", "webkitRequestFileSystemSync",
+  "webkitResolveLocalFileSystemURL", "webkitResolveLocalFileSystemSyncURL"];
 const TAKEN_OF_NAVIGATOR = ["storage", "storageBuckets", "serviceWorker", "locks"];
 
 function takeAway() {
