@@ -25,7 +25,8 @@ export async function write(texts) {
 
 // {texts: {number: text}, bad: what of it cannot be used, as words}; null if the address carries no cells.
 export async function read(hash, isCell) {
-  if (!hash.startsWith("#cells=") || window.top !== window.self) return null; // in a frame a click could be stolen
+  if (!hash.startsWith("#cells=")) return null;
+  if (window.top !== window.self) return { texts: {}, bad: ["this page is inside another one, which could steal a click; open it by itself"] };
   const texts = {}, bad = [];
   try {
     const base64 = hash.slice(7).replaceAll("-", "+").replaceAll("_", "/");
