@@ -34,10 +34,8 @@ def ptx(operation: str, provider: str, dtype: str, N: int) -> list[str]:
 
 def config_label(operation: str, provider: str, dtype: str, N: int) -> str | None:
     """The configuration of the kernel for contiguous rows of N, as in `tune`; None of a version that has none."""
-    from quack_tutorial.kernels.tuned.config import fields, label
-
     config = getattr(kernels(operation, provider, contiguous_rows(dtype, N))[0][0], "config", None)
-    return None if config is None else label(fields(config))
+    return None if config is None else config.label
 
 
 def shipped(operation: str, provider: str, dtype: str, N: int, on: str | None = None) -> tuple[str, str | None]:

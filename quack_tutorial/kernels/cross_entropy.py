@@ -12,9 +12,7 @@ to be read and nothing of it kept, so that no version needs registers for a whol
 | `CrossEntropyRows`     | several rows a block, or lanes of a warp            | once    | 16 bits: arithmetic takes longer |
 | `CrossEntropyFastExp`  | an exponential of three instructions                | once    | float32: bytes take longer       |
 | `CrossEntropyShortTerms` | 16 bits: two instructions a term                  | once    | float32: as before               |
-| `CrossEntropyHint`     | loads ask L2 to give up first what they bring       | once    |                                  |
 | `CrossEntropyAnyAddress` | rows that start anywhere in vectors, too          | once    |                                  |
-| `CrossEntropyPastL1`   | loads ask L1 not to have what they bring            | once    | short rows                       |
 | `tuned` CrossEntropy   | the same, with a table of sizes                     | once    | ships                            |
 
 With the log-sum-exp of the forward pass, the gradient of a logit is dloss (exp(x - lse) - [column = target]), with
@@ -59,7 +57,7 @@ from quack_tutorial.kernels.reduce import (
     warp_reduce,
 )
 from quack_tutorial.kernels.tuned.arithmetic import exp_terms, thread_max
-from quack_tutorial.kernels.tuned.cache_hints import EVICT_FIRST, EVICT_LAST, policy_of
+from quack_tutorial.kernels.tuned.cache_hints import EVICT_LAST, policy_of
 from quack_tutorial.kernels.tuned.config import Config
 from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy, CrossEntropyBackward
 
@@ -276,18 +274,6 @@ class CrossEntropyShortTerms(CrossEntropyFastExp):
         return exp_terms(tXrX, reference)
 
 
-class CrossEntropyHint(CrossEntropyShortTerms):
-    """As `CrossEntropyShortTerms`, but every load asks L2 to give up first what it brings.
-
-    The opposite of softmax's hint: next to nothing is written that L2 could give up sooner.
-    """
-
-    def load(self, atom, tXgX, tXrX, tXpX):
-        bits = self.vector_size * self.dtype.width
-        atom = cute.make_copy_atom(cute.nvgpu.CopyG2ROp(), self.dtype, num_bits_per_copy=bits)
-        cute.copy(atom, tXgX, tXrX, pred=tXpX, cache_policy=policy_of(EVICT_FIRST))
-
-
 class CrossEntropyAnyAddress(CrossEntropy):
     """What ships, with sizes by a rule instead of a table: rows that start at any address are read in vectors, too.
 
@@ -296,11 +282,9 @@ class CrossEntropyAnyAddress(CrossEntropy):
     the target is loaded before the row, so that memory is waited for once. Sizes are those of `CrossEntropyRows`.
     """
 
-    past_l1 = 0  # whether L1 is asked not to have what is read
-
     def __init__(self, dtype, N):
         threads = min(256, threads_for(N))
-        config = Config(threads, max(128, threads), vectors_at_once=4, past_l1=self.past_l1)
+        config = Config(threads, max(128, threads), vectors_at_once=4)
         super().__init__(dtype, N, promise_for(dtype, N), config=config)
 
     @cute.jit
@@ -308,12 +292,6 @@ class CrossEntropyAnyAddress(CrossEntropy):
         self.kernel(mX, mT, mLoss, None, cutlass.Int64(-100)).launch(
             grid=[self.tile.blocks(mX.shape[0]), 1, 1], block=[self.config.threads_per_block, 1, 1], stream=stream
         )
-
-
-class CrossEntropyPastL1(CrossEntropyAnyAddress):
-    """As `CrossEntropyAnyAddress`, but loads ask L1 not to have what they bring, and L2 for nothing; one field of `Config`."""
-
-    past_l1 = 1
 
 
 LADDER = {
@@ -324,9 +302,7 @@ LADDER = {
     "rows": CrossEntropyRows,
     "fast exp": CrossEntropyFastExp,
     "short terms": CrossEntropyShortTerms,
-    "hint": CrossEntropyHint,
     "any address": CrossEntropyAnyAddress,
-    "past L1": CrossEntropyPastL1,
 }
 
 

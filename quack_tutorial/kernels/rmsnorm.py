@@ -62,9 +62,9 @@ from quack_tutorial.kernels.layout import (
 from quack_tutorial.kernels.reduce import block_reduce, cluster_reduce, open_mbarrier, thread_reduce, warp_reduce
 from quack_tutorial.kernels.tuned.cache_hints import EVICT_LAST, bulk_copy_evict_last, policy_of
 from quack_tutorial.kernels.tuned.config import Config
+from quack_tutorial.kernels.tuned.norm_backward import RMSNormBackward
 from quack_tutorial.kernels.tuned.rmsnorm import RMSNorm
-from quack_tutorial.kernels.tuned.rmsnorm_backward import RMSNormBackwardStages
-from quack_tutorial.kernels.tuned.rule import rung_config
+from quack_tutorial.kernels.tuned.rung_rule import rung_config
 
 
 class RMSNormThread:
@@ -888,7 +888,7 @@ class RMSNormBackwardPipelined(RMSNormBackwardParts):
         copy_columns(tXrDW, thr_copy.partition_D(gDW), tXcX, self.N)
 
 
-class RMSNormBackwardBulk(RMSNormBackwardStages):
+class RMSNormBackwardBulk(RMSNormBackward):
     """What ships for most rows, with sizes by a rule: bulk copies bring rows, where cp.async did, and two rows are on their
     way while one is worked on.
 
@@ -909,7 +909,7 @@ class RMSNormBackwardBulk(RMSNormBackwardStages):
 
     @cute.jit
     def __call__(self, mX, mW, mDO, mRstd, mDX, mDWPart, stream: cuda.CUstream):
-        self.kernel(mX, mW, mDO, None, mRstd, mDX, mDWPart, None).launch(
+        self.kernel(mX, mW, mDO, None, None, mRstd, mDX, mDWPart, None).launch(
             grid=self.grid(mX, mDWPart),
             block=[self.config.threads_per_block, 1, 1],
             cluster=self.config.cluster,

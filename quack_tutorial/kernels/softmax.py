@@ -59,7 +59,7 @@ from quack_tutorial.kernels.reduce import (
 )
 from quack_tutorial.kernels.tuned.arithmetic import as_float32, exp_scale, exp_scaled, thread_max
 from quack_tutorial.kernels.tuned.cache_hints import EVICT_LAST, bulk_copy_evict_last, policy_of
-from quack_tutorial.kernels.tuned.rule import rung_config
+from quack_tutorial.kernels.tuned.rung_rule import rung_config
 from quack_tutorial.kernels.tuned.softmax import Softmax
 
 

@@ -162,9 +162,7 @@ _RUNGS = (
     "rows",
     "fast exp",
     "short terms",
-    "hint",
     "any address",
-    "past L1",
 )
 _RUNGS_BACKWARD = ("elements", "vectors", "fast exp", "hint", "any address")
 OPERATIONS = (

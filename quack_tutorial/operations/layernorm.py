@@ -25,9 +25,9 @@ def _layernorm(r, config, given):
 
 
 def _layernorm_backward(r, config, given):
-    from quack_tutorial.kernels.tuned.layernorm_backward import layernorm_backward
+    from quack_tutorial.kernels.tuned.norm_backward import LayerNormBackward
 
-    return layernorm_backward(r.element, r.N, r.promise, element(given.get("w")), config)
+    return LayerNormBackward(r.element, r.N, r.promise, element(given.get("w")), config)
 
 
 LAYERNORM = Kernel(

@@ -36,12 +36,9 @@ def _rmsnorm(r, config, given):
 
 
 def _rmsnorm_backward(r, config, given):
-    from quack_tutorial.kernels.tuned.choice import default_config
-    from quack_tutorial.kernels.tuned.rmsnorm_backward import rmsnorm_backward
+    from quack_tutorial.kernels.tuned.norm_backward import RMSNormBackward
 
-    if "dh" in given and "db" not in given:  # with both, some sizes of that table leave too few registers
-        config = config or default_config("rmsnorm residual backward", r.element.width, r.N, r.promise)
-    return rmsnorm_backward(r.element, r.N, r.promise, element(given.get("w")), config)
+    return RMSNormBackward(r.element, r.N, r.promise, element(given.get("w")), config)
 
 
 RMSNORM = Kernel(

@@ -1,21 +1,14 @@
-"""Loads that tell the caches which bytes to keep.
-
-| hint          | asks                            | used by                                                      |
-|---------------|---------------------------------|--------------------------------------------------------------|
-| `EVICT_LAST`  | L2 to give up last what is read | kernels that write about as much as they read                |
-| `EVICT_FIRST` | L2 to give it up first          | cross-entropy's loss, which writes next to nothing           |
-| `PAST_L1`     | L1 not to have it at all        | the same, where `Config.past_l1` says so: most rows over 6 KB |
+"""Loads that ask L2 to give up last what they read.
 
 A row-wise kernel touches every byte once, so nothing that it reads is worth keeping. The hint is not about that. What L2
 has no room for goes to memory: read bytes are dropped, written ones must be written back. With `evict_last` on the loads,
 L2 gives up what was written before what was read, and on an H200 the same kernel runs 0.7 to 4.9 % faster than without the
 hint, softmax with not a byte found in L2 (`bench/STANDING.md`), on an H100 up to 1.5 %; `evict_first`, which sounds right
 for bytes that are used once, made softmax slower. It seems that writes then leave L2 soon and in long runs, so that memory
-turns around between reading and writing less often. Cross-entropy's loss, which writes next to nothing, gains nothing by it;
-`evict_first` for short rows and past L1 for long ones seem up to 4.5 % faster on an H200.
+turns around between reading and writing less often.
 
 Chapter 3 measures the hint on a copy. CuTe DSL has the first kind of load: with a `CopyG2ROp` atom `cute.copy(...,
-cache_policy=policy_of(EVICT_LAST))` becomes `ld.global.L2::cache_hint`, as in `kernels.copy.CopyHint`. Three things it
+cache_policy=policy())` becomes `ld.global.L2::cache_hint`, as in `kernels.copy.CopyHint`. Three things it
 has not (4.8.1, by the PTX that it emits). They are written here as PTX, by the PTX ISA 9.0:
 
 - "createpolicy", which makes the policy;
@@ -30,7 +23,7 @@ a predicate.
 import cutlass
 import cutlass.cute as cute
 
-EVICT_LAST, EVICT_FIRST, PAST_L1 = "evict_last", "evict_first", "past L1"
+EVICT_LAST = "evict_last"
 POLICY = "createpolicy.fractional.L2::{priority}.b64 {{$w0}};"
 BULK_COPY = (
     "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
@@ -38,19 +31,19 @@ BULK_COPY = (
 )
 
 
-def load_ptx(count, hint, predicated):
+def load_ptx(count, hinted, predicated):
     """The PTX that loads `count` 32-bit words. Two words with a policy and a predicate are
 
         { .reg .pred p; setp.ne.b32 p, {$r2}, 0;                        p: whether {$r2} is not 0
           mov.b32 {$w0}, {$r3}; mov.b32 {$w1}, {$r4};                   the words where nothing is loaded
           @p ld.global.L2::cache_hint.v2.b32 {{$w0}, {$w1}}, [{$r0}], {$r1}; }
 
-    `{$r0}` stands for the first of `inline_ptx`'s `read_only_args`: the address, then the policy if `hint` is one for L2, then the
+    `{$r0}` stands for the first of `inline_ptx`'s `read_only_args`: the address, then the policy if it is `hinted`, then the
     predicate and the words to have without it. `{$w0}` is the first result, whose type is the first of `write_only_types`. Doubled
     braces in the code are Python's, for `format` and f-strings.
     """
-    words, policy = ", ".join(f"{{$w{k}}}" for k in range(count)), ", {$r1}" if is_policy(hint) else ""
-    level = {None: "", PAST_L1: ".L1::no_allocate"}.get(hint, ".L2::cache_hint")
+    words = ", ".join(f"{{$w{k}}}" for k in range(count))
+    level, policy = (".L2::cache_hint", ", {$r1}") if hinted else ("", "")
     load = f"ld.global{level}.v{count}.b32 {{{words}}}, [{{$r0}}]{policy};"
     if not predicated:
         return load
@@ -59,30 +52,25 @@ def load_ptx(count, hint, predicated):
     return f"{{ .reg .pred p; setp.ne.b32 p, {{$r{p}}}, 0; {moves} @p {load} }}"
 
 
-def is_policy(hint):
-    """Whether a hint is one for L2, which goes to a load as an operand."""
-    return hint in (EVICT_LAST, EVICT_FIRST)
-
-
-def policy_of(hint):
+def policy_of(priority):
     """The opaque number that is an operand of a load with a hint for L2."""
-    return cute.arch.inline_ptx(POLICY.format(priority=hint), write_only_types=[cutlass.Int64])
+    return cute.arch.inline_ptx(POLICY.format(priority=priority), write_only_types=[cutlass.Int64])
 
 
-def load_vector(source, target, hint, inside=None):
-    """Copy a vector from global memory to registers, with a hint or None.
+def load_vector(source, target, hinted, inside=None):
+    """Copy a vector from global memory to registers, with the hint or without.
 
     Both are ((elements, n), 1): n loads of 8 or 16 bytes, one behind the other. Where `inside`, a Boolean, is given and is
     false, nothing is loaded and `target` stays as it is.
     """
-    operands = [policy_of(hint)] if is_policy(hint) else []
+    operands = [policy_of(EVICT_LAST)] if hinted else []
     predicate = [] if inside is None else [inside.to(cutlass.Int32)]
     for i in range(cute.size(source, mode=[0, 1])):
         words = cute.recast_tensor(target[(None, i), 0], cutlass.Int32)
         count = cute.size(words)
         kept = [words[k] for k in range(count)] if predicate else []
         found = cute.arch.inline_ptx(
-            load_ptx(count, hint, bool(predicate)),
+            load_ptx(count, hinted, bool(predicate)),
             write_only_types=[cutlass.Int32] * count,
             read_only_args=[source[(None, i), 0].iterator, *operands, *predicate, *kept],
         )

@@ -26,12 +26,11 @@ import cutlass.cute as cute
 
 from quack_tutorial.kernels.reduce import exp, finite_or_zero
 from quack_tutorial.kernels.tuned.arithmetic import as_float32, exp_scale, exp_scaled, quotient_factors
-from quack_tutorial.kernels.tuned.cache_hints import EVICT_FIRST
-from quack_tutorial.kernels.tuned.choice import default_config
 from quack_tutorial.kernels.tuned.online import online_max_sum, warp_max_sum
 from quack_tutorial.kernels.tuned.row_exchange import RowExchange
 from quack_tutorial.kernels.tuned.row_pipeline import RowPipeline
 from quack_tutorial.kernels.tuned.row_tile import RowTile
+from quack_tutorial.kernels.tuned.rule import sizes
 
 
 class CrossEntropy:
@@ -43,9 +42,8 @@ class CrossEntropy:
 
     def __init__(self, dtype, N, promise="aligned", lse=False, config=None):
         self.dtype, self.N, self.promise, self.lse = dtype, N, promise, lse
-        self.config = config or default_config("cross-entropy", dtype.width, N, promise)
-        # Nothing is written that L2 could give up sooner.
-        self.tile = RowTile(dtype, N, promise, self.config, vectors=self.config.vectors_at_once, hint=EVICT_FIRST)
+        self.config = config or sizes("cross-entropy", dtype.width, N, promise)
+        self.tile = RowTile(dtype, N, promise, self.config, vectors=self.config.vectors_at_once)
         self.exchange = RowExchange(self.config, values=2)
 
     @cute.jit
@@ -91,7 +89,7 @@ class CrossEntropyBackward:
 
     def __init__(self, dtype, N, promise="aligned", config=None):
         self.dtype, self.N, self.promise = dtype, N, promise
-        self.config = config or default_config("cross-entropy backward", dtype.width, N, promise)
+        self.config = config or sizes("cross-entropy backward", dtype.width, N, promise)
         self.tile = RowTile(dtype, N, promise, self.config, vectors=self.config.vectors_at_once)
         self.fast_exp = dtype.width < 32
 
@@ -136,7 +134,7 @@ class CrossEntropyFused:
 
     def __init__(self, dtype, N, promise="aligned", lse=False, config=None):
         self.dtype, self.N, self.promise, self.lse = dtype, N, promise, lse
-        self.config = config or default_config("cross-entropy fused", dtype.width, N, promise)
+        self.config = config or sizes("cross-entropy fused", dtype.width, N, promise)
         self.tile = RowTile(dtype, N, promise, self.config)
         self.exchange = RowExchange(self.config, values=2)
         # The row comes through shared memory if `stages` says so.

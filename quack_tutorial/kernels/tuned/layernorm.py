@@ -16,11 +16,11 @@ import cutlass
 import cutlass.cute as cute
 
 from quack_tutorial.kernels.tuned.arithmetic import corrected
-from quack_tutorial.kernels.tuned.choice import default_config
 from quack_tutorial.kernels.tuned.row_exchange import RowExchange
 from quack_tutorial.kernels.tuned.row_pipeline import RowPipeline
 from quack_tutorial.kernels.tuned.row_tile import RowTile
 from quack_tutorial.kernels.tuned.row_weights import weights_after_row, weights_before_row
+from quack_tutorial.kernels.tuned.rule import sizes
 
 
 class LayerNorm:
@@ -28,7 +28,7 @@ class LayerNorm:
 
     def __init__(self, dtype, N, promise="aligned", config=None):
         self.dtype, self.N, self.promise = dtype, N, promise
-        self.config = config or default_config("layernorm", dtype.width, N, promise)
+        self.config = config or sizes("layernorm", dtype.width, N, promise)
         self.tile = RowTile(dtype, N, promise, self.config, allows_rows_each=True)
         self.exchange = RowExchange(self.config, sets=2)  # of the mean, and of the variance
         self.pipeline = RowPipeline(dtype, self.tile, tensors=1, stages=self.config.stages)

@@ -1,6 +1,11 @@
-"""What the gradients of RMSNorm and LayerNorm share: blocks that go through rows, and add up their columns.
+"""The gradients of RMSNorm and LayerNorm: blocks that go through rows, write dx, and add up dw and db.
 
-Chapter 7 has the idea in `RMSNormBackwardParts`; new here are rows that start anywhere, several rows a block, and their sums.
+    xhat = (x - mean) rstd, in RMSNorm x rstd
+    dx = rstd (w dy - xhat mean(w dy xhat) - mean(w dy)), in RMSNorm without the last mean
+    dw = sum of dy xhat,  db = sum of dy
+
+Chapter 7 has the idea in `RMSNormBackwardParts` and climbs to `RMSNormBackwardBulk`, which is this kernel; new here are rows that
+start anywhere, several rows a block, and their sums.
 
     rows       0   1   2   3   4   5   6   7       of a tensor
     block 0    x           x           x           a turn each, `parts` rows apart
@@ -12,21 +17,36 @@ A weight's gradient is a sum over all rows. A block that stays keeps its part of
 end, as one row of (parts, N) numbers; `ColumnSum` adds up these rows, always in the same order. In each of its rows a thread has
 the same columns, also where rows start at odd addresses, because a block's rows are a multiple of `ALIKE` apart.
 
-`NormBackward` has what every such kernel needs around its loop, the kernels themselves are in `rmsnorm_backward` and
-`layernorm_backward`.
+Meanwhile bulk copies bring the next rows to stages in shared memory. From there a row is read twice, before its sums are known and
+after, so that it does not have to stay in registers. Where bulk copies cannot bring rows, or the rows are so short that the many
+that an SM works on at once keep memory busy, they come straight to registers (no stages).
+
+| argument         | shape      | holds                                          | type                             |
+|------------------|------------|------------------------------------------------|----------------------------------|
+| mX               | (M, N)     | x; of RMSNorm with a residual h = x + residual | `dtype`                          |
+| mW               | (N,)       | w                                              | `weight_dtype`; None without one |
+| mDO              | (M, N)     | dy                                             | `dtype`                          |
+| mDResidualOut    | (M, N)     | RMSNorm: the gradient that h gets directly     | any; None without one            |
+| mMean, mRstd     | (M,)       | mean (LayerNorm), rstd, from the forward kernel | float32                         |
+| mDX              | (M, N)     | dx, the gradient of x and of the residual      | `dtype`                          |
+| mDWPart, mDBPart | (parts, N) | dw, db in parts                                | float32; None if not asked for   |
+
+All is computed in float32. Rows of up to 262144 elements.
 """
 
 from typing import Any, NamedTuple
 
+import cuda.bindings.driver as cuda
 import cutlass
 import cutlass.cute as cute
 
 from quack_tutorial.kernels.layout import VECTOR_BYTES, tile_at
-from quack_tutorial.kernels.tuned.config import MOST_BYTES_AHEAD, has_clusters, most_blocks
+from quack_tutorial.kernels.tuned.config import has_clusters
 from quack_tutorial.kernels.tuned.row_exchange import RowExchange
 from quack_tutorial.kernels.tuned.row_pipeline import RowPipeline
 from quack_tutorial.kernels.tuned.row_tile import RowTile
 from quack_tutorial.kernels.tuned.row_weights import load_weight, rows_of
+from quack_tutorial.kernels.tuned.rule import sizes
 
 ALIKE = 8  # rows so many apart, or a multiple of it, start equally far from a 16-byte boundary
 
@@ -47,15 +67,13 @@ class Sums(NamedTuple):
 
 
 class NormBackward:
-    """A kernel whose blocks go through rows of x and dy, and add up columns. A subclass has the kernel.
+    """What both gradients share: all but their launch. `centred` says that x is less its mean, as in LayerNorm.
 
-    `values` is how many sums a row has. Rows come to registers, or through shared memory, in so many stages as the configuration
-    says. `keeps_weights` says that the weights stay in shared memory where a bulk copy can bring them there: a kernel that has no
-    registers for them asks for it.
+    With a single stage there are no registers for weights: they stay in shared memory where a bulk copy can bring them there.
     """
 
-    def __init__(self, dtype, N, promise, weight_dtype, config, values=1, keeps_weights=False):
-        self.dtype, self.N, self.promise, self.config = dtype, N, promise, config
+    def __init__(self, dtype, N, promise, weight_dtype, config, centred):
+        self.dtype, self.N, self.promise, self.config, self.centred = dtype, N, promise, config, centred
         self.overlaps = has_clusters()  # whether what adds up the parts may start before this kernel has ended
         if config.blocks_together > 1:
             raise ValueError(f"{config}: a block goes through rows of its own, so blocks_together must be 0 or 1")
@@ -64,7 +82,7 @@ class NormBackward:
             raise ValueError(
                 f"{config}: rows that start anywhere need no stage or at least two, so stages must not be 1"
             )
-        self.exchange = RowExchange(config, values=values, sets=2)
+        self.exchange = RowExchange(config, values=2 if centred else 1, sets=2)
         self.pipeline = RowPipeline(dtype, self.tile, tensors=2, stages=config.stages, many_rows_per_block=True)
         several = self.tile.rows_per_block > 1
         # Several rows that arrive together are neighbours in memory.
@@ -73,17 +91,86 @@ class NormBackward:
         self.sums_through_smem = (
             several and promise == "aligned" and self.tile.singles == 0 and self.tile.vector_size >= 4
         )
-        # rstd is on its way a turn ahead where rows are short: a turn would wait for it. Rows of 12 KB are slower so.
-        self.rstd_ahead = self.rows_adjacent and N * dtype.width // 8 <= MOST_BYTES_AHEAD
-        kept = keeps_weights and weight_dtype is not None
+        kept = config.stages == 1 and weight_dtype is not None
         kept = kept and self.tile.width * weight_dtype.width % (8 * VECTOR_BYTES) == 0
         self.weight_pipeline = RowPipeline(weight_dtype, self.tile, tensors=1, stages=int(kept))
+
+    @cute.kernel
+    def kernel(self, mX, mW, mDO, mDResidualOut, mMean, mRstd, mDX, mDWPart, mDBPart):
+        exchange, stages = self.exchange, self.pipeline.stages
+        share, opened = self.share_of(mX.shape[0]), exchange.allocate_and_arrive()
+        place = self.place(mX, share, 0)
+        arriving = self.start(mX, mDO, share, place)
+        weights = self.weights_of(mW, place, mX.shape[0])
+        next_mean, next_rstd = self.numbers_of(mMean, mRstd, place)
+        sums = self.empty_sums(mDWPart, mDBPart)
+        exchange.wait_for_peers()
+
+        for turn in range(share.turns):
+            place, following = self.place(mX, share, turn), self.place(mX, share, turn + 1)
+            # read 2 MN elements (3 MN with a gradient of h)
+            mean, rstd = next_mean, next_rstd
+            next_mean, next_rstd = self.numbers_of(mMean, mRstd, following)
+            tXrDResidualOut = None if mDResidualOut is None else self.tile.load(mDResidualOut, place)
+            if cutlass.const_expr(stages > 0):
+                self.pipeline.fetch_singles(arriving, (mX, mDO), following)
+                self.pipeline.wait(arriving, turn)
+            tXrX, tXrDO = self.row_of(arriving, mX, mDO, place, turn)
+            xhat, _, wdy = self.factors(tXrX, tXrDO, self.weight_of(weights, place), mean, rstd)
+            offset, slope = self.means_of(wdy, xhat, opened, turn)
+            if cutlass.const_expr(stages > 1):
+                # All warps of the row are here, so all have read turn - 1: its stage is free.
+                self.wait_for_free_stage()
+                ahead = turn + self.pipeline.ahead
+                if ahead < share.turns:
+                    self.fetch(arriving, mX, mDO, share, place, ahead)
+            if cutlass.const_expr(stages > 0):
+                tXrX, tXrDO = self.row_of(arriving, mX, mDO, place, turn)  # from shared memory again
+            # write MN elements, one vector of the row after the other, so that few numbers need registers
+            tXrDX, tXrW = cute.make_rmem_tensor(self.tile.elements_held, self.dtype), self.weight_of(weights, place)
+            for i in cutlass.range_constexpr(self.tile.vectors + (self.tile.singles > 0)):
+                xhat, dy, wdy = self.factors(*(self.part(tXr, i) for tXr in (tXrX, tXrDO, tXrW)), mean, rstd)
+                dx = (self.less(wdy, offset) - xhat * slope) * rstd
+                if cutlass.const_expr(mDResidualOut is not None):
+                    dx += self.part(tXrDResidualOut, i).load().to(cutlass.Float32)
+                self.part(tXrDX, i).store(dx.to(self.dtype))
+                self.store_part(tXrDX, mDX, i, place)
+                self.add(self.part(sums, i), dy, xhat)
+            if cutlass.const_expr(stages == 1):
+                cute.arch.barrier()  # all threads are done with the row, and its place is free
+                if turn + 1 < share.turns:
+                    self.fetch(arriving, mX, mDO, share, place, turn + 1)
+
+        self.write_parts(sums, mDWPart, mDBPart, share.part, place, arriving)
+
+    # The arithmetic of a row.
+
+    def factors(self, tXrX, tXrDO, tXrW, mean, rstd):
+        """xhat, dy and w dy in float32."""
+        x, dy = tXrX.load().to(cutlass.Float32), tXrDO.load().to(cutlass.Float32)
+        return self.less(x, mean) * rstd, dy, dy if tXrW is None else dy * tXrW.load().to(cutlass.Float32)
+
+    def less(self, values, mean):
+        """`values` less a mean, where x is centred."""
+        return values - mean if self.centred else values
+
+    @cute.jit
+    def means_of(self, wdy, xhat, opened, turn):
+        """The means over a row of w dy, 0 where x is not centred, and of w dy xhat; outside the row dy is 0."""
+        total, dot = cutlass.Float32(0.0), self.tile.warp_sum(wdy * xhat)
+        if cutlass.const_expr(self.centred):
+            total = self.tile.warp_sum(wdy)
+            total, dot = self.exchange.row_sums((total, dot), opened, turn)
+        else:
+            dot = self.exchange.row_sum(dot, opened, turn)
+        return total * (1.0 / self.tile.N), dot * (1.0 / self.tile.N)
+
+    # Which rows a block has, and where they are.
 
     def most_parts(self, clusters):
         """How many parts of dw there should be at most on a GPU that runs so many of the kernel's clusters (of its blocks,
         where a row has one) at once with one block on an SM, see `quack_tutorial/occupancy.py`."""
         parts = self.pipeline.resident_clusters(clusters, self.weight_pipeline.smem_bytes())
-        parts = min(parts, clusters * most_blocks(self.config, self.N, self.pipeline.stages))
         return max(ALIKE, parts // ALIKE * ALIKE) if self.promise == "congruent" else parts
 
     def parts_of(self, M, most):
@@ -123,6 +210,27 @@ class NormBackward:
         if self.rows_adjacent:
             row *= self.tile.rows_per_block
         self.pipeline.fetch(arriving, (mX, mDO), row, place, turn)
+
+    @cute.jit
+    def start(self, mX, mDO, share, place):
+        """Make room for the rows that come through shared memory and start the first copies, an `Arriving`; None without stages."""
+        arriving = None
+        if cutlass.const_expr(self.pipeline.stages > 0):
+            arriving = self.pipeline.open(place)
+            self.pipeline.fetch_singles(arriving, (mX, mDO), place)
+            for turn in cutlass.range_constexpr(self.pipeline.ahead):
+                if turn < share.turns:
+                    self.fetch(arriving, mX, mDO, share, place, turn)
+        return arriving
+
+    def row_of(self, arriving, mX, mDO, place, turn):
+        """This thread's part of its row of x and of dy."""
+        return tuple(self.pipeline.take(arriving, k, m, place, turn) for k, m in enumerate((mX, mDO)))
+
+    def numbers_of(self, mMean, mRstd, place):
+        """(mean, rstd) of a row, 0 where there is no such row; a turn ahead, so that no turn waits for them."""
+        mean = cutlass.Float32(0.0) if mMean is None else number_of(mMean, place)
+        return mean, number_of(mRstd, place)
 
     def weights_of(self, mW, place, M):
         """Bring the weights, once for all turns: to registers, or to shared memory if they stay there; `weight_of` has them."""
@@ -180,17 +288,6 @@ class NormBackward:
         return cute.make_tensor(rX.iterator + i * tile.vector_size, cute.make_layout(size))
 
     @cute.jit
-    def load_part(self, rX: cute.Tensor, mX: cute.Tensor, i: cutlass.Constexpr, place):
-        """`RowTile.load` of one part alone into the registers of all; those of what is not in the row stay as they are."""
-        tile = self.tile
-        if cutlass.const_expr(i == tile.vectors):
-            tile.load_singles(rX, mX, place)
-        else:
-            atom, tXgX = tile.vectors_of(mX, place, True)
-            vectors = tile.as_vectors(rX, tXgX)
-            tile.copy_vector(i, atom, tXgX, vectors, place, tile.certain, tile.several_rows, tile.hint)
-
-    @cute.jit
     def store_part(self, rX: cute.Tensor, mX: cute.Tensor, i: cutlass.Constexpr, place):
         """`RowTile.store` of one part alone, from the registers of all."""
         tile = self.tile
@@ -198,7 +295,7 @@ class NormBackward:
             tile.store_singles(rX, tile_at(mX, (1, tile.N), place.row), place)
         else:
             atom, tXgX = tile.vectors_of(mX, place, True)
-            tile.copy_vector(i, atom, tile.as_vectors(rX, tXgX), tXgX, place, tile.certain, tile.several_rows, None)
+            tile.copy_vector(i, atom, tile.as_vectors(rX, tXgX), tXgX, place, tile.certain, tile.several_rows)
 
     # The end: a block's part of the sums.
 
@@ -276,11 +373,6 @@ class NormBackward:
         tile.store(tXrSum, mPart, place._replace(row=part, exists=thread_row == 0), wide)
 
 
-def times_weight(dy, tXrW):
-    """w dy; dy where there are no weights."""
-    return dy if tXrW is None else dy * tXrW.load().to(cutlass.Float32)
-
-
 @cute.jit
 def number_of(mRows: cute.Tensor, place):
     """The number that this thread's row has in (M,), its mean or rstd; 0 where there is no such row."""
@@ -288,3 +380,37 @@ def number_of(mRows: cute.Tensor, place):
     if place.exists:
         number = mRows[place.row]
     return number
+
+
+class RMSNormBackward(NormBackward):
+    """The gradients of RMSNorm."""
+
+    def __init__(self, dtype, N, promise="aligned", weight_dtype=None, config=None):
+        config = config or sizes("rmsnorm backward", dtype.width, N, promise)
+        super().__init__(dtype, N, promise, weight_dtype, config, centred=False)
+
+    @cute.jit
+    def __call__(self, mX, mW, mDO, mDResidualOut, mRstd, mDX, mDWPart, mDBPart, stream: cuda.CUstream):
+        self.kernel(mX, mW, mDO, mDResidualOut, None, mRstd, mDX, mDWPart, mDBPart).launch(
+            grid=self.grid(mX, mDWPart, mDBPart),
+            block=[self.config.threads_per_block, 1, 1],
+            cluster=self.config.cluster,
+            stream=stream,
+        )
+
+
+class LayerNormBackward(NormBackward):
+    """The gradients of LayerNorm."""
+
+    def __init__(self, dtype, N, promise="aligned", weight_dtype=None, config=None):
+        config = config or sizes("layernorm backward", dtype.width, N, promise)
+        super().__init__(dtype, N, promise, weight_dtype, config, centred=True)
+
+    @cute.jit
+    def __call__(self, mX, mW, mDO, mMean, mRstd, mDX, mDWPart, mDBPart, stream: cuda.CUstream):
+        self.kernel(mX, mW, mDO, None, mMean, mRstd, mDX, mDWPart, mDBPart).launch(
+            grid=self.grid(mX, mDWPart, mDBPart),
+            block=[self.config.threads_per_block, 1, 1],
+            cluster=self.config.cluster,
+            stream=stream,
+        )

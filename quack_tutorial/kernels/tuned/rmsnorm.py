@@ -18,11 +18,11 @@ import cutlass
 import cutlass.cute as cute
 
 from quack_tutorial.kernels.tuned.arithmetic import corrected
-from quack_tutorial.kernels.tuned.choice import default_config
 from quack_tutorial.kernels.tuned.row_exchange import RowExchange
 from quack_tutorial.kernels.tuned.row_pipeline import RowPipeline
 from quack_tutorial.kernels.tuned.row_tile import RowTile
 from quack_tutorial.kernels.tuned.row_weights import weights_after_row, weights_before_row
+from quack_tutorial.kernels.tuned.rule import sizes
 
 
 class RMSNorm:
@@ -31,8 +31,7 @@ class RMSNorm:
 
     def __init__(self, dtype, N, promise="aligned", residual=None, config=None):
         self.dtype, self.N, self.promise = dtype, N, promise
-        operation = "rmsnorm residual" if residual else "rmsnorm"
-        self.config = config or default_config(operation, dtype.width, N, promise)
+        self.config = config or sizes("rmsnorm", dtype.width, N, promise)
         self.tile = RowTile(dtype, N, promise, self.config, allows_rows_each=True)
         self.exchange = RowExchange(self.config)
         # The row comes through shared memory if `stages` says so; a residual too, if it has its type.

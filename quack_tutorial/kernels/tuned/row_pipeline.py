@@ -35,7 +35,7 @@ import cutlass
 import cutlass.cute as cute
 
 from quack_tutorial.kernels.layout import SHARED_BYTES, VECTOR_BYTES
-from quack_tutorial.kernels.tuned.cache_hints import EVICT_LAST, bulk_copy_evict_last
+from quack_tutorial.kernels.tuned.cache_hints import bulk_copy_evict_last
 from quack_tutorial.kernels.tuned.row_tile import Place, RowTile
 
 AT_ONCE = 16  # elements of a row in shared memory that a thread has in registers when it goes through it
@@ -104,10 +104,10 @@ class RowPipeline:
             at = stage if self.groups == 1 else stage * self.groups + self.group()
             cute.arch.mbarrier_wait(arriving.mbar + at, turn // self.stages % 2)
 
-    def take(self, arriving, k, mX, place):
-        """This thread's part of a block's only row: of tensor k in shared memory, or, if it is not copied there, of mX."""
+    def take(self, arriving, k, mX, place, turn=0):
+        """This thread's part of its row: of tensor k in shared memory, or, if it is not copied there, of mX."""
         if self.stages and k < self.tensors:
-            return self.load(arriving, k, place, 0)
+            return self.load(arriving, k, place, turn)
         return self.tile.load(mX, place)
 
     def row(self, arriving):
@@ -188,11 +188,7 @@ class RowPipeline:
             if cutlass.const_expr(self.tile.has_head):
                 gX = cute.make_tensor(gX.iterator.align(VECTOR_BYTES), gX.layout)
             target = cute.make_tensor(sX[slot[0], k, slot[1], None].iterator, cute.make_layout(self.tile.width))
-            if cutlass.const_expr(self.tile.hint == EVICT_LAST):
-                bulk_copy_evict_last(gX, target, mbar, self.copied(place))
-            else:
-                atom = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkG2SOp(), self.dtype)
-                cute.copy(atom, gX, target, mbar_ptr=mbar)
+            bulk_copy_evict_last(gX, target, mbar, self.copied(place))
 
     def group(self):
         """Which of the block's groups of warps this thread is in."""
@@ -243,8 +239,6 @@ def refuse_unmovable(tile, many_rows_per_block):
         raise ValueError(
             f"rows of {tile.N} elements in {tile.pieces} pieces, {tile.promise}: bulk copies cannot move them"
         )
-    if tile.has_head and tile.hint != EVICT_LAST:
-        raise ValueError(f"{tile.config}: rows that start anywhere are copied with a hint for L2, so past_l1 must be 0")
     if tile.config.blocks_together > 1:
         raise ValueError(
             f"{tile.config}: a block whose row is copied to it must have one, so blocks_together must be 0 or 1"

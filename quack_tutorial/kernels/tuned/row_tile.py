@@ -46,7 +46,7 @@ from quack_tutorial.kernels.layout import (
     tiled_copy_rows,
 )
 from quack_tutorial.kernels.reduce import thread_reduce, warp_reduce
-from quack_tutorial.kernels.tuned.cache_hints import EVICT_LAST, PAST_L1, load_vector, store_vector
+from quack_tutorial.kernels.tuned.cache_hints import load_vector, store_vector
 from quack_tutorial.kernels.tuned.config import MAX_N, vector_elements
 
 PROMISES = ("aligned", "congruent", "any")
@@ -68,17 +68,14 @@ class RowTile:
 
     A row is cut into `pieces` of `width` columns, one for each block of a cluster that holds it; or, with `vectors` given, into as
     many as it takes with so many vectors a thread, which a kernel goes through one after the other, or in blocks that do not know
-    of each other. `promise` is one of the table above. `hint` is what the caches are asked of what is loaded, see `cache_hints`, if
-    the configuration does not say `PAST_L1`. `allows_rows_each` says that the kernel can do `rows_each` > 1.
+    of each other. `promise` is one of the table above. `allows_rows_each` says that the kernel can do `rows_each` > 1.
 
     `sums_columns` is for a kernel whose blocks go through rows and add up their columns (`norm_backward`). A row that does not
     exist is then `fill`. The head ends at a multiple of 16 bytes, not of a line: more rows start equally far from one. And a store
     has a predicate and no branch around it, since the sums take most registers.
     """
 
-    def __init__(
-        self, dtype, N, promise, config, vectors=None, hint=EVICT_LAST, sums_columns=False, allows_rows_each=False
-    ):
+    def __init__(self, dtype, N, promise, config, vectors=None, sums_columns=False, allows_rows_each=False):
         if not 1 <= N <= MAX_N:
             raise ValueError(f"a row is kept in the registers of at most 16 blocks: N must be 1 to {MAX_N}, got {N}")
         if promise not in PROMISES:
@@ -90,7 +87,6 @@ class RowTile:
                 f"{config}: rows that start anywhere each want the weights elsewhere, so rows_each must be 1"
             )
         self.N, self.promise, self.config, self.sums_columns = N, promise, config, sums_columns
-        self.hint = PAST_L1 if config.past_l1 else hint
         self.threads_per_row, self.rows_each = config.threads_per_row, config.rows_each
         self.rows_per_block = config.threads_per_block // config.threads_per_row
         # Whether a block may have places for more rows than are left.
@@ -108,7 +104,7 @@ class RowTile:
         self.pieces = math.ceil(in_row / (threads * vectors)) if vectors else self.config.blocks_per_row
         in_piece = threads * vectors if vectors else math.ceil(in_row / self.pieces)
         # Bulk copies want equal pieces; with `vectors` the size is given.
-        if self.pieces > 1 and not (vectors or self.config.stages or self.config.row_ahead):
+        if self.pieces > 1 and not (vectors or self.config.stages):
             in_piece = math.ceil(in_piece / self.line_vectors()) * self.line_vectors()
         self.width = in_piece * self.vector_size
         self.vectors = math.ceil(in_piece / threads)
@@ -210,8 +206,7 @@ class RowTile:
         if cutlass.const_expr(singles):
             self.load_singles(rX, mX, place)
         atom, tXgX = self.vectors_of(mX, place, wide)
-        hint = self.hint if hinted and in_words(tXgX) else None
-        self.copy_vectors(atom, tXgX, self.as_vectors(rX, tXgX), place, sure, checks_row, hint)
+        self.copy_vectors(atom, tXgX, self.as_vectors(rX, tXgX), place, sure, checks_row, hinted and in_words(tXgX))
         return rX
 
     @cute.jit
@@ -228,7 +223,7 @@ class RowTile:
         """Write this thread's part of its row from a register tensor of `values` elements; `wide` as in `load`."""
         gX = tile_at(mX, (1, self.N), place.row)
         atom, tXgX = self.vectors_of(mX, place, wide)
-        self.copy_vectors(atom, self.as_vectors(rX, tXgX), tXgX, place, self.certain, self.several_rows, None)
+        self.copy_vectors(atom, self.as_vectors(rX, tXgX), tXgX, place, self.certain, self.several_rows)
         self.store_singles(rX, gX, place)
 
     @cute.jit
@@ -257,13 +252,13 @@ class RowTile:
         place,
         certain: cutlass.Constexpr,
         checks_row: cutlass.Constexpr,
-        hint: cutlass.Constexpr,
+        hinted: cutlass.Constexpr = False,
     ):
         """Copy this thread's vectors that are in the row, the first `certain` unchecked.
 
-        With `checks_row` nothing is copied if there is no such row. `hint` is for what is read, or None.
+        With `checks_row` nothing is copied if there is no such row. `hinted` says that L2 is asked to keep what is read.
         """
-        if cutlass.const_expr(certain == self.vectors and hint is None):
+        if cutlass.const_expr(certain == self.vectors and not hinted):
             if cutlass.const_expr(not checks_row):
                 cute.copy(atom, source, target)
             elif place.exists:
@@ -271,7 +266,7 @@ class RowTile:
         else:
             # Those with a branch come first: the compiler may wait there for whatever was loaded before it.
             for i in cutlass.range_constexpr(self.vectors - 1, -1, -1):
-                self.copy_vector(i, atom, source, target, place, certain, checks_row, hint)
+                self.copy_vector(i, atom, source, target, place, certain, checks_row, hinted)
 
     @cute.jit
     def copy_vector(
@@ -283,17 +278,17 @@ class RowTile:
         place,
         certain: cutlass.Constexpr,
         checks_row: cutlass.Constexpr,
-        hint: cutlass.Constexpr,
+        hinted: cutlass.Constexpr = False,
     ):
         """Copy this thread's vector i if it is in the row; as `copy_vectors`."""
         vector, copied = source[None, None, i], target[None, None, i]
         if cutlass.const_expr(i < certain and not checks_row):
-            if cutlass.const_expr(hint is not None):
-                load_vector(vector, copied, hint)
+            if cutlass.const_expr(hinted):
+                load_vector(vector, copied, hinted)
             else:
                 cute.copy(atom, vector, copied)
         elif cutlass.const_expr(in_words(source)):
-            load_vector(vector, copied, hint, self.inside(i, place, i < certain, checks_row))
+            load_vector(vector, copied, hinted, self.inside(i, place, i < certain, checks_row))
         elif cutlass.const_expr(self.sums_columns and in_words(target)):
             store_vector(vector, copied, self.inside(i, place, i < certain, checks_row))
         elif self.inside(i, place, i < certain, checks_row):

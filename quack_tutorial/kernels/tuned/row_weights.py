@@ -66,7 +66,7 @@ def load_shifted(tile: cutlass.Constexpr, mW: cute.Tensor, place):
         atom, tXgW = tile.vectors_of(mW, at, True)
         layout = cute.make_layout(tXgW.shape, stride=((1, 0), 0, 2 * size))
         target = cute.make_tensor(both.iterator + k * size, layout)
-        tile.copy_vectors(atom, tXgW, target, at, certain, False, None)
+        tile.copy_vectors(atom, tXgW, target, at, certain, False)
     words = cute.recast_tensor(both, cutlass.Int32)
     gW = tile_at(mW, (1, tile.N), place.row)
     for i in cutlass.range_constexpr(tile.certain_next, tile.vectors if tile.N % size else 0):

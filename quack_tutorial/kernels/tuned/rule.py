@@ -1,21 +1,151 @@
-"""Sizes by a rule, for the ladders' last rungs: what ships has a table of them (`tables.py`)."""
+"""Which sizes a kernel takes for rows of a length: a rule, the same for every length, type and operation but for the exceptions
+that `SPREADS` names.
 
-from quack_tutorial.kernels.layout import promise_for, threads_for
-from quack_tutorial.kernels.tuned.config import Config, divides
+It follows from what a Hopper SM has:
+
+| an SM has                        | so                                                                                        |
+|----------------------------------|-------------------------------------------------------------------------------------------|
+| 2048 threads, 32 blocks at most  | a block has at least 128 threads: short rows share one                                    |
+| 20 to 40 KB to keep on their way | a thread has 3 or 4 vectors of 16 bytes on the way at once, of all tensors that it reads  |
+| 65,536 registers                 | 16 KB of a row are a block's, so that several blocks fit: one loads while another adds    |
+|                                  | up; longer rows have a cluster of such blocks                                             |
+| 227 KB of shared memory          | rows that would take too many registers wait there, 40 KB of them in a block, and are     |
+|                                  | read once more; a row of 16 bits takes twice as many registers for its bytes              |
+
+What an exception gains: `tests/kernels/test_rule.py` compares the rule with the sweeps that were recorded on an H100 and an H200.
+"""
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+from quack_tutorial.kernels.tuned.config import VECTOR_BYTES, Config, divides, has_clusters
+
+KB = 1024
+NEVER = 1024 * KB  # no row is longer
+BLOCK_BYTES = 16 * KB  # of a row, in a block's registers
+PIECE_BYTES = 40 * KB  # of a row, in a block's shared memory
+GRADIENT_BYTES = 26 * KB  # of a row of x, and of dy, in each stage of a norm's gradient
+STAGES_BYTES = 216 * KB  # of shared memory for stages; the rest is for sums, mbarriers and the system
+LEAST_THREADS = 128  # of a block
+LEAST_CLUSTER_BYTES = (
+    15 * KB
+)  # that a cluster of different rows moves: an H200 starts one every 2.5 ns, in which 4.8 TB/s are 12 KB
 
 
-def rung_config(dtype, N, block_bytes, thread_bytes):
-    """The sizes of the rungs before, as a `Config`.
+class Spread(NamedTuple):
+    """What a forward kernel, or a gradient that needs its row once, asks for; pairs are of 16 bits and of float32."""
 
-    A row longer than `block_bytes` belongs to a cluster. It waits in shared memory, `thread_bytes` of it for a thread, where
-    bulk copies can cut it; other rows are in registers, about 32 elements a thread.
-    """
-    blocks = min(16, 1 << (-(-N * dtype.width // 8 // block_bytes) - 1).bit_length())
-    columns = -(-N // blocks)
+    held: tuple = (4, 4)  # vectors of a thread, of one tensor
+    shared_from: tuple = (128 * KB, NEVER)  # bytes of a row that waits in shared memory
+    piece_threads: int = 256  # at most, of a block that has a piece of a row
+    piece_held: int = 8  # vectors of a thread there, of one tensor
+    tensors: int = 2  # as long as the row, read or written
+    rows_each: int = 1  # of a thread, where a warp has a row: for weights that it loads once
+    together: int = 0  # blocks of different rows that start as a cluster, if rows are short
+
+
+SPREADS = {
+    "softmax": Spread(held=(3, 4)),
+    "softmax backward": Spread(held=(3, 2), piece_held=4, tensors=3, together=2),
+    "rmsnorm": Spread(held=(4, 3), shared_from=(32 * KB, 256 * KB), piece_held=4, rows_each=2, together=1),
+    # Its row is needed three times.
+    "layernorm": Spread(held=(3, 4), shared_from=(12 * KB, 16 * KB), piece_threads=128, rows_each=2, together=1),
+    "cross-entropy fused": Spread(held=(6, 4), shared_from=(64 * KB, NEVER), together=2),
+}
+
+
+def sizes(operation, width, N, promise="aligned"):
+    """The `Config` for rows of `N` elements of `width` bits; operations are named as in the benchmark: "softmax", ..."""
+    row = Row(N * width // 8, width, N, promise)
+    if operation == "cross-entropy":
+        return loss(row)
+    if operation == "cross-entropy backward":
+        threads = min(128, threads_for(row.vectors / 2))
+        return Config(threads, block_of(threads), vectors_at_once=2)
+    if operation.endswith("norm backward") or operation == "rmsnorm residual backward":
+        return norm_backward(row, alone=operation == "rmsnorm backward")
+    return row_at_once(row, SPREADS[operation])
+
+
+class Row(NamedTuple):
+    """What the rule knows of a row."""
+
+    bytes: int
+    width: int  # bits of an element
+    N: int
+    promise: str
+
+    @property
+    def vectors(self):
+        """How many vectors of 16 bytes it is long."""
+        return max(1, self.bytes // VECTOR_BYTES)
+
+    def blocks(self, most):
+        """How many blocks it has, a power of 2 up to 16, if each has `most` bytes of its vectors."""
+        return min(16, 1 << (-(-self.vectors * VECTOR_BYTES // most) - 1).bit_length())
+
+    def can_be_copied(self, blocks):
+        """Whether bulk copies can bring it to so many blocks, whole."""
+        return has_clusters() and self.promise == "aligned" and divides(blocks, self.width, self.N)
+
+
+def row_at_once(row, spread):
+    """For kernels whose blocks, or clusters, have all of their rows at once."""
+    k, blocks, pieces = int(row.width == 32), row.blocks(BLOCK_BYTES), row.blocks(PIECE_BYTES)
+    if not has_clusters() and row.bytes <= (128 * KB, 192 * KB)[k]:  # as far as 1024 threads have registers for it
+        blocks = 1
+    if row.bytes > spread.shared_from[k] and row.can_be_copied(pieces):
+        threads = min(spread.piece_threads, max(32, threads_for(row.vectors / pieces / spread.piece_held)))
+        return Config(threads, threads, pieces, stages=1, blocks_together=int(pieces == 1 and spread.together > 0))
     if blocks > 1:
-        threads = max(32, threads_for(columns, elements=thread_bytes * 8 // dtype.width))
-        shared = Config(threads, threads, blocks, stages=1)
-        if promise_for(dtype, N) == "aligned" and divides(shared, dtype.width, N):
-            return shared
-    threads = max(128, threads_for(columns)) if blocks > 1 else threads_for(columns)
-    return Config(threads, max(128, threads), blocks)
+        threads = max(32, filled(row.vectors / blocks, range(4, 17), 256)[0])
+        return Config(threads, threads, blocks)
+    threads = min(1024, threads_for(row.vectors / spread.held[k]))
+    each = spread.rows_each if threads <= 32 and row.promise == "aligned" else 1
+    config = Config(threads, block_of(threads), rows_each=each)
+    moved = spread.together * config.rows_per_block * row.bytes * spread.tensors
+    together = spread.together if has_clusters() and moved >= LEAST_CLUSTER_BYTES else 0
+    return replace(config, blocks_together=together)
+
+
+def norm_backward(row, alone):
+    """For the gradients of the norms, whose blocks go through rows; `alone` are RMSNorm's without a gradient of h."""
+    anywhere = row.promise != "aligned"
+    if row.N <= 1024 if anywhere else row.bytes <= KB:
+        threads = max(min(32, threads_for(row.vectors)), threads_for(row.vectors / 4))
+        return Config(threads, block_of(threads, 128 if anywhere else 256))
+    blocks, stages = row.blocks(GRADIENT_BYTES), 3
+    vectors = row.vectors / blocks
+    held = 2 if blocks > 1 or anywhere else 1
+    if blocks == 1 and vectors > 512:  # one each would leave an SM a single block
+        held, stages = (2, 2) if alone and vectors <= 1024 else (4, 3)
+    elif vectors / held > 768 or blocks > 1 and anywhere:
+        held = 4
+    threads = min(768, max(32 if blocks > 1 else 8, threads_for(vectors / held)))
+    stages = min(stages, int(STAGES_BYTES // (2 * row.bytes / blocks)))
+    copied = row.can_be_copied(blocks) or row.promise == "congruent" and has_clusters() and stages > 1
+    return Config(threads, threads, blocks, stages if copied else 0)
+
+
+def loss(row):
+    """For the loss, whose rows go past in as few pieces as 512 threads with 8 vectors each need."""
+    threads, at_once = filled(row.vectors / math.ceil(row.vectors / 4096), range(4, 9), 512)
+    return Config(threads, block_of(threads), vectors_at_once=at_once)
+
+
+def filled(vectors, of_each, most):
+    """(threads, vectors of each) for a piece of a row, so that few of their places stay empty; `most` threads."""
+    found = [(threads_for(vectors / each), each) for each in of_each]
+    return min(found, key=lambda one: (one[0] > most, one[0] * one[1], one[1]))
+
+
+def threads_for(count):
+    """At least `count` threads, as rows have them: 8, 16, 32, or a multiple of 32."""
+    count = math.ceil(count)
+    return max(8, 1 << (count - 1).bit_length()) if count <= 32 else -(-count // 32) * 32
+
+
+def block_of(threads, least=LEAST_THREADS):
+    """A block's threads where `threads` have a row: `least`, about, or one row."""
+    return threads * max(1, least // threads)

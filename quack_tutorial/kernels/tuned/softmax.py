@@ -13,11 +13,11 @@ import cutlass.cute as cute
 
 from quack_tutorial.kernels.reduce import finite_or_zero
 from quack_tutorial.kernels.tuned.arithmetic import as_float32, exp_scale, exp_scaled, quotient_factors
-from quack_tutorial.kernels.tuned.choice import default_config
 from quack_tutorial.kernels.tuned.online import online_max_sum, warp_max_sum
 from quack_tutorial.kernels.tuned.row_exchange import RowExchange
 from quack_tutorial.kernels.tuned.row_pipeline import RowPipeline
 from quack_tutorial.kernels.tuned.row_tile import RowTile
+from quack_tutorial.kernels.tuned.rule import sizes
 
 
 class Softmax:
@@ -29,7 +29,7 @@ class Softmax:
 
     def __init__(self, dtype, N, promise="aligned", config=None):
         self.dtype, self.N, self.promise = dtype, N, promise
-        self.config = config or default_config("softmax", dtype.width, N, promise)
+        self.config = config or sizes("softmax", dtype.width, N, promise)
         self.tile = RowTile(dtype, N, promise, self.config)
         self.exchange = RowExchange(self.config, values=2)
         self.pipeline = RowPipeline(dtype, self.tile, tensors=1, stages=self.config.stages, by_vectors=True)
@@ -108,7 +108,7 @@ class SoftmaxBackward:
 
     def __init__(self, dtype, N, promise="aligned", config=None):
         self.dtype, self.N, self.promise = dtype, N, promise
-        self.config = config or default_config("softmax backward", dtype.width, N, promise)
+        self.config = config or sizes("softmax backward", dtype.width, N, promise)
         self.tile = RowTile(dtype, N, promise, self.config)
         self.exchange = RowExchange(self.config)
         self.pipeline = RowPipeline(dtype, self.tile, tensors=2, stages=self.config.stages)

@@ -10,15 +10,15 @@ import cuda.bindings.driver as cuda
 import cutlass
 import cutlass.cute as cute
 
-from quack_tutorial.kernels.tuned.choice import default_config
 from quack_tutorial.kernels.tuned.row_tile import RowTile
+from quack_tutorial.kernels.tuned.rule import sizes
 
 
 class TileCopy:
     """out = x, or with `reads` = 2 x + y, of (M, N) matrices, with the tile that `operation` has for such rows."""
 
     def __init__(self, operation, dtype, N, promise, reads=1):
-        config = default_config(operation, dtype.width, N, promise)
+        config = sizes(operation, dtype.width, N, promise)
         # A row that the kernel has in shared memory is in registers here.
         self.config = replace(config, stages=0)
         self.tile, self.reads = (
