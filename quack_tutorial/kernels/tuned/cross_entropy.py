@@ -43,7 +43,8 @@ class CrossEntropy:
     def __init__(self, dtype, N, promise="aligned", lse=False, config=None):
         self.dtype, self.N, self.promise, self.lse = dtype, N, promise, lse
         self.config = config or sizes("cross-entropy", dtype.width, N, promise)
-        self.tile = RowTile(dtype, N, promise, self.config, vectors=self.config.vectors_at_once)
+        # Without the hint: next to nothing is written, and what it would leave in L2 the next kernel pays for.
+        self.tile = RowTile(dtype, N, promise, self.config, vectors=self.config.vectors_at_once, hinted=False)
         self.exchange = RowExchange(self.config, values=2)
 
     @cute.jit

@@ -68,14 +68,17 @@ class RowTile:
 
     A row is cut into `pieces` of `width` columns, one for each block of a cluster that holds it; or, with `vectors` given, into as
     many as it takes with so many vectors a thread, which a kernel goes through one after the other, or in blocks that do not know
-    of each other. `promise` is one of the table above. `allows_rows_each` says that the kernel can do `rows_each` > 1.
+    of each other. `promise` is one of the table above. `hinted` says that L2 is asked to keep what is loaded, see
+    `cache_hints`; `allows_rows_each` that the kernel can do `rows_each` > 1.
 
     `sums_columns` is for a kernel whose blocks go through rows and add up their columns (`norm_backward`). A row that does not
     exist is then `fill`. The head ends at a multiple of 16 bytes, not of a line: more rows start equally far from one. And a store
     has a predicate and no branch around it, since the sums take most registers.
     """
 
-    def __init__(self, dtype, N, promise, config, vectors=None, sums_columns=False, allows_rows_each=False):
+    def __init__(
+        self, dtype, N, promise, config, vectors=None, hinted=True, sums_columns=False, allows_rows_each=False
+    ):
         if not 1 <= N <= MAX_N:
             raise ValueError(f"a row is kept in the registers of at most 16 blocks: N must be 1 to {MAX_N}, got {N}")
         if promise not in PROMISES:
@@ -86,7 +89,8 @@ class RowTile:
             raise ValueError(
                 f"{config}: rows that start anywhere each want the weights elsewhere, so rows_each must be 1"
             )
-        self.N, self.promise, self.config, self.sums_columns = N, promise, config, sums_columns
+        self.N, self.promise, self.config = N, promise, config
+        self.hinted, self.sums_columns = hinted, sums_columns
         self.threads_per_row, self.rows_each = config.threads_per_row, config.rows_each
         self.rows_per_block = config.threads_per_block // config.threads_per_row
         # Whether a block may have places for more rows than are left.
@@ -206,7 +210,9 @@ class RowTile:
         if cutlass.const_expr(singles):
             self.load_singles(rX, mX, place)
         atom, tXgX = self.vectors_of(mX, place, wide)
-        self.copy_vectors(atom, tXgX, self.as_vectors(rX, tXgX), place, sure, checks_row, hinted and in_words(tXgX))
+        self.copy_vectors(
+            atom, tXgX, self.as_vectors(rX, tXgX), place, sure, checks_row, self.hinted and hinted and in_words(tXgX)
+        )
         return rX
 
     @cute.jit

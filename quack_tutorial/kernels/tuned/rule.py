@@ -99,7 +99,7 @@ def row_at_once(row, spread):
         threads = min(spread.piece_threads, max(32, threads_for(row.vectors / pieces / spread.piece_held)))
         return Config(threads, threads, pieces, stages=1, blocks_together=int(pieces == 1 and spread.together > 0))
     if blocks > 1:
-        threads = max(32, filled(row.vectors / blocks, range(4, 17), 256)[0])
+        threads = max(32, filled(row.vectors / blocks, range(4, (9, 17)[k]), 256)[0])
         return Config(threads, threads, blocks)
     threads = min(1024, threads_for(row.vectors / spread.held[k]))
     each = spread.rows_each if threads <= 32 and row.promise == "aligned" else 1
