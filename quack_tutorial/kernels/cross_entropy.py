@@ -13,7 +13,7 @@ to be read and nothing of it kept, so that no version needs registers for a whol
 | `CrossEntropyFastExp`  | an exponential of three instructions                | once    | float32: bytes take longer       |
 | `CrossEntropyShortTerms` | 16 bits: two instructions a term                  | once    | float32: as before               |
 | `CrossEntropyAnyAddress` | rows that start anywhere in vectors, too          | once    |                                  |
-| `tuned` CrossEntropy   | the same, with a table of sizes                     | once    | ships                            |
+| `tuned` CrossEntropy   | the same, with sizes by a rule                      | once    | ships                            |
 
 With the log-sum-exp of the forward pass, the gradient of a logit is dloss (exp(x - lse) - [column = target]), with
 [column = target] 1 there and else 0: no reduction at all.
@@ -25,7 +25,7 @@ With the log-sum-exp of the forward pass, the gradient of a logit is dloss (exp(
 | `CrossEntropyBackwardFastExp`              | 16 bits: a shorter exponential        | float32: as before                  |
 | `CrossEntropyBackwardHint`                 | loads ask L2 to give them up last     |                                     |
 | `CrossEntropyBackwardAnyAddress`           | rows that start anywhere in vectors   |                                     |
-| `tuned.cross_entropy.CrossEntropyBackward` | the same, with a table of sizes       | ships                               |
+| `tuned.cross_entropy.CrossEntropyBackward` | the same, with sizes by a rule        | ships                               |
 
 Numbers below are shares of what the fastest plain read reached, 32768 rows on an H200:
 `records/h200/bench/cross-entropy-ladder.json`. The versions that are not in it were timed on an H100 alone, if at all;
@@ -275,7 +275,7 @@ class CrossEntropyShortTerms(CrossEntropyFastExp):
 
 
 class CrossEntropyAnyAddress(CrossEntropy):
-    """What ships, with sizes by a rule instead of a table: rows that start at any address are read in vectors, too.
+    """What ships, with the sizes of the rungs before: rows that start at any address are read in vectors, too.
 
     `RowTile` takes the place of the copy with a predicate: whole vectors between the first and the last multiple of 16 bytes
     of a row, single elements before and after, and predicates only in the last piece of a row. A second change comes along:
@@ -398,7 +398,7 @@ class CrossEntropyBackwardHint(CrossEntropyBackwardFastExp):
 
 
 class CrossEntropyBackwardAnyAddress(CrossEntropyBackward):
-    """What ships, with sizes by a rule instead of a table: rows that start at any address are moved in vectors, too.
+    """What ships, with the sizes of the rungs before: rows that start at any address are moved in vectors, too.
 
     `RowTile` takes the place of the copy with a predicate. A second change comes along: a block does one piece of a row
     instead of going through it, and short rows share a block.

@@ -19,7 +19,7 @@ Numbers below are shares of what the fastest plain kernel reached, 32768 rows on
 All take float32, float16 or bfloat16 and compute in float32; from `LayerNormVectors` on, w and b have x's type. A vector
 divides a row, so rows of odd length get vectors of one element. The steps on the way from `LayerNormRegisters` to what ships
 are RMSNorm's: `rmsnorm.py`. Not covered: the gradients, which take RMSNorm's steps too and ship in
-`tuned/layernorm_backward.py`.
+`tuned/norm_backward.py`.
 """
 
 import operator

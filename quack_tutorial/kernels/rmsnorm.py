@@ -16,7 +16,7 @@ Chapter 7 climbs both. Each version changes one thing in the one before it.
 | `RMSNormReadTwice`      | the row waits in shared memory, a bulk copy brings it  | once    | short rows: a block has one       |
 | `RMSNormAnyAddress`     | rows that start anywhere in vectors, too               | once    |                                   |
 | `RMSNormWeightsOnce`    | a thread has a part of two rows, loads weights once    | once    | where registers are scarce        |
-| `tuned.rmsnorm.RMSNorm` | the same, with a table of sizes                        | once    | ships                             |
+| `tuned.rmsnorm.RMSNorm` | the same, with sizes by a rule                         | once    | ships                             |
 
 With rstd = 1 / sqrt(mean(x^2) + eps) and xhat = x rstd, the gradients are dx = rstd (w dy - xhat mean(w dy xhat)) and
 dw = sum over the rows of dy xhat.
@@ -29,7 +29,7 @@ dw = sum over the rows of dy xhat.
 | `RMSNormBackwardPipelined`      | cp.async brings the next row meanwhile | the same          | all but bfloat16 of 4096, 8192 |
 | `RMSNormBackwardBulk`           | bulk copies in three stages            | the same          | rows that do not fit           |
 | `RMSNormBackwardCluster`        | the blocks of a cluster share a row    | the same          |                                |
-| `tuned.rmsnorm_backward`        | the same, with a table of sizes, and two more kernels | the same | ships                    |
+| `tuned.norm_backward`           | the same, with sizes by a rule; any row               | the same | ships                    |
 
 Numbers below are shares of what the fastest plain kernel reached, 32768 rows (16384 of 131072) on an
 H200: `records/h200/bench/rmsnorm-ladder.json` and `rmsnorm-backward-ladder.json`. The versions that are not in it were timed on an
@@ -64,7 +64,7 @@ from quack_tutorial.kernels.tuned.cache_hints import EVICT_LAST, bulk_copy_evict
 from quack_tutorial.kernels.tuned.config import Config
 from quack_tutorial.kernels.tuned.norm_backward import RMSNormBackward
 from quack_tutorial.kernels.tuned.rmsnorm import RMSNorm
-from quack_tutorial.kernels.tuned.rung_rule import rung_config
+from quack_tutorial.kernels.tuned.rule import of_rungs
 
 
 class RMSNormThread:
@@ -594,7 +594,7 @@ class RMSNormReadTwice:
 
 
 class RMSNormAnyAddress(RMSNorm):
-    """What ships, with sizes by a rule instead of a table: rows that start at any address are moved in vectors, too.
+    """What ships, with the sizes of the rungs before: rows that start at any address are moved in vectors, too.
 
     `RowTile` takes the place of the copy with a predicate: whole vectors between the first and the last multiple of 16 bytes
     of a row, single elements before and after. A row is in registers, as in `RMSNormHint`, or, where a cluster has it, in
@@ -605,7 +605,7 @@ class RMSNormAnyAddress(RMSNorm):
     rows_each = 1  # of a thread
 
     def __init__(self, dtype, N, block_bytes=32 * 1024):
-        config = rung_config(dtype, N, block_bytes, thread_bytes=128)
+        config = of_rungs(dtype, N, block_bytes, thread_bytes=128)
         if config.threads_per_row <= 32 and config.blocks_per_row == 1 and promise_for(dtype, N) == "aligned":
             config = replace(config, rows_each=self.rows_each)
         super().__init__(dtype, N, promise_for(dtype, N), config=config)
@@ -889,7 +889,7 @@ class RMSNormBackwardPipelined(RMSNormBackwardParts):
 
 
 class RMSNormBackwardBulk(RMSNormBackward):
-    """What ships for most rows, with sizes by a rule: bulk copies bring rows, where cp.async did, and two rows are on their
+    """What ships, with the sizes of the rungs before: bulk copies bring rows, where cp.async did, and two rows are on their
     way while one is worked on.
 
     One thread starts a copy for all, and an mbarrier counts its bytes. Of rows that start anywhere the copies bring what lies

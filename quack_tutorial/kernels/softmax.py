@@ -18,7 +18,7 @@ Chapter 8 climbs it, from the first rung of chapter 0 to what ships. Each versio
 | `SoftmaxReadTwice`      | the row stays in shared memory, a bulk copy brings it  | once    | short rows: a block has one         |
 | `SoftmaxShortExp`       | 16 bits: fewer instructions an element                 | once    | short rows; float32: as before      |
 | `SoftmaxAnyAddress`     | rows that start anywhere in vectors, too               | once    |                                     |
-| `tuned.softmax.Softmax` | the same, with a table of sizes                        | once    | ships                               |
+| `tuned.softmax.Softmax` | the same, with sizes by a rule                         | once    | ships                               |
 
 Numbers below are shares of what the fastest plain copy reached, 32768 rows (16384 of 131072) on an
 H200: `records/h200/bench/softmax-ladder.json`. The versions after `SoftmaxCluster` are not in it: they were timed on an H100 alone,
@@ -59,7 +59,7 @@ from quack_tutorial.kernels.reduce import (
 )
 from quack_tutorial.kernels.tuned.arithmetic import as_float32, exp_scale, exp_scaled, thread_max
 from quack_tutorial.kernels.tuned.cache_hints import EVICT_LAST, bulk_copy_evict_last, policy_of
-from quack_tutorial.kernels.tuned.rung_rule import rung_config
+from quack_tutorial.kernels.tuned.rule import of_rungs
 from quack_tutorial.kernels.tuned.softmax import Softmax
 
 
@@ -717,7 +717,7 @@ class SoftmaxShortExp(SoftmaxReadTwice):
 
 
 class SoftmaxAnyAddress(Softmax):
-    """What ships, with sizes by a rule instead of a table: rows that start at any address are moved in vectors, too.
+    """What ships, with the sizes of the rungs before: rows that start at any address are moved in vectors, too.
 
     `RowTile` takes the place of the copy with a predicate: whole vectors between the first and the last multiple of 16 bytes
     of a row, single elements before and after. A row is in registers, as in `SoftmaxHint`, or, where a cluster has it, in
@@ -726,7 +726,7 @@ class SoftmaxAnyAddress(Softmax):
     """
 
     def __init__(self, dtype, N, block_bytes=64 * 1024):
-        super().__init__(dtype, N, promise_for(dtype, N), config=rung_config(dtype, N, block_bytes, thread_bytes=256))
+        super().__init__(dtype, N, promise_for(dtype, N), config=of_rungs(dtype, N, block_bytes, thread_bytes=256))
 
 
 LADDER = {

@@ -15,6 +15,7 @@ What depends on the card is in a folder a card, named as in `hardware`, such as 
 | `model.json`       | losses, step times and memory of a transformer's training; see `training` |
 | `pitfalls.json`    | a kernel timed in ways that mislead and ways that do not; see `pitfalls`  |
 | `profile.json`     | what Nsight Compute counted; see `profile`                                |
+| `states.json`      | calls at sizes that no sweep had, after a read, a write and a producer; see `states` |
 
 What does not:
 

@@ -124,13 +124,14 @@ class Record:
 
 @functools.cache
 def changed_kernels() -> dict[str, dict[str, str]]:
-    """{operation: {"on": the day its kernels changed, "what" changed, "times" against the earlier kernel's}}."""
+    """{operation: {"on": the day its kernels changed, which "providers", "what" changed, "times" against the earlier kernel's}}."""
     return json.loads((FOLDER / "changed_kernels.json").read_text(encoding="utf-8"))
 
 
-def is_of_earlier_kernel(operation: str, day: str) -> bool:
-    """Whether this package's kernels of the operation have changed since that day, in ISO format."""
-    return operation in changed_kernels() and day[:10] < changed_kernels()[operation]["on"]
+def is_of_earlier_kernel(operation: str, day: str, provider: str = "ours") -> bool:
+    """Whether this package's kernel of the operation, or the version `provider` of its ladder, has changed since that day."""
+    change = changed_kernels().get(operation)
+    return change is not None and provider in change["providers"] and day[:10] < change["on"]
 
 
 def on_earlier_kernels(timed) -> str:

@@ -1,4 +1,4 @@
-"""The kernels as they ship: the last rung of each ladder with a table of sizes, and the kernels that have no ladder.
+"""The kernels as they ship: the last rung of each ladder with sizes by a rule, and the kernels that have no ladder.
 
 Chapters 7, 8 and 9 climb to them. To read on from there, take the files in this order; `book/what-ships.md` says what each change
 is worth.
@@ -13,13 +13,12 @@ is worth.
 | `row_pipeline`                      | 8 `read twice`, 7 `bulk`        | stages, and several rows in one                     |
 | `online`, `arithmetic`              | 8 `short exp`, 9 `short terms`  | `corrected`, a more accurate 1 / sqrt; else nothing |
 | `rmsnorm`, `row_weights`            | 7 `any address`, `weights once` | bias and residual; weights of rows that start anywhere |
-| `norm_backward`, `rmsnorm_backward` | 7 `bulk`                        | two more places for the next row                    |
+| `norm_backward`                     | 7 `bulk`, `cluster`             | any row; LayerNorm's second sum                     |
 | `sum_of_parts`                      | 7 `parts`                       | it starts before the kernel ahead has ended         |
 | `cross_entropy`                     | 9 `any address`                 | ignored targets; loss and gradient in one kernel    |
-| `layernorm`, `layernorm_backward`   |                                 | a second sum a row                                  |
+| `layernorm`                         |                                 | a second sum a row                                  |
 | `loss`                              |                                 | the losses of a batch as one number                 |
-| `rule`                              |                                 | sizes by a rule, for the rungs                      |
-| `choice`, `tables`, `candidates`    |                                 | sizes from sweeps: which one, of what was tried     |
+| `rule`                              |                                 | sizes by a rule, for rows of every length           |
 | `tile_copy`                         |                                 | the reads and writes of a kernel without arithmetic |
 
 Words that the files share:

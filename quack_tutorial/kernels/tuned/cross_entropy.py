@@ -11,8 +11,8 @@ log(sum(exp(x - max))) - (x[target] - max), and where lse is kept for the gradie
 | `CrossEntropyBackward` | once    | dx                         | is cut up: given lse, no element needs another        |
 | `CrossEntropyFused`    | once    | loss and dx for dloss = 1  | stays in registers or shared memory, as in softmax    |
 
-Chapter 9 climbs to the first two; they are the rungs of any address with sizes from a table. The third is softmax's
-kernel of chapter 8 with a target.
+Chapter 9 climbs to the first two; they are the rungs of any address with sizes by a rule. The third is softmax's kernel
+of chapter 8 with a target.
 
 A row whose target is `ignore_index` has loss 0 and gradient 0. A target that is no column gives NaN for its row, and is
 never used as an index. All compute in float32. Rows of up to 262144 elements.

@@ -2,7 +2,7 @@
 
 It is RMSNorm (chapter 7, `rmsnorm.py`) with a second sum a row: about the mean, so after it, and a row's warps agree twice. x is
 read once; y is written, and if asked for mean and rstd = 1 / sqrt(mean((x - mean)^2) + eps), one number a row each, from which
-`layernorm_backward` makes the gradients. All is computed in float32. Rows of up to 262144 elements.
+`norm_backward` makes the gradients. All is computed in float32. Rows of up to 262144 elements.
 
 | argument     | shape  | holds      | type                                |
 |--------------|--------|------------|-------------------------------------|

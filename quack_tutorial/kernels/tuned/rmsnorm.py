@@ -1,8 +1,8 @@
 """RMSNorm of each row of an (M, N) tensor, y = h / sqrt(mean(h^2) + eps) * w + b, with h = x or x + residual.
 
-Chapter 7 climbs to it without bias and residual (`RMSNormAnyAddress` and `RMSNormWeightsOnce` make it with sizes by a rule). x is
-read once, and the residual if there is one; y is written, and if asked for h and rstd = 1 / sqrt(mean(h^2) + eps), one number
-a row, from which `rmsnorm_backward` makes the gradients. All is computed in float32. Rows of up to 262144 elements.
+Chapter 7 climbs to it without bias and residual (`RMSNormAnyAddress` and `RMSNormWeightsOnce` make it with the sizes of the rungs).
+x is read once, and the residual if there is one; y is written, and if asked for h and rstd = 1 / sqrt(mean(h^2) + eps), one number
+a row, from which `norm_backward` makes the gradients. All is computed in float32. Rows of up to 262144 elements.
 
 | argument | shape  | holds           | type                           |
 |----------|--------|-----------------|--------------------------------|

@@ -19,6 +19,7 @@ import math
 from dataclasses import replace
 from typing import NamedTuple
 
+from quack_tutorial.kernels import layout
 from quack_tutorial.kernels.tuned.config import VECTOR_BYTES, Config, divides, has_clusters
 
 KB = 1024
@@ -149,3 +150,19 @@ def threads_for(count):
 def block_of(threads, least=LEAST_THREADS):
     """A block's threads where `threads` have a row: `least`, about, or one row."""
     return threads * max(1, least // threads)
+
+
+def of_rungs(dtype, N, block_bytes, thread_bytes):
+    """The sizes of a ladder's rungs, as a `Config`, for its last ones, whose kernel ships with those of `sizes`.
+
+    A row longer than `block_bytes` belongs to a cluster. It waits in shared memory, `thread_bytes` of it for a thread, where
+    bulk copies can cut it; other rows are in registers, about 32 elements a thread.
+    """
+    row = Row(N * dtype.width // 8, dtype.width, N, layout.promise_for(dtype, N))
+    blocks = min(16, 1 << (-(-row.bytes // block_bytes) - 1).bit_length())
+    columns = -(-N // blocks)
+    if blocks > 1 and row.promise == "aligned" and divides(blocks, dtype.width, N):
+        threads = max(32, layout.threads_for(columns, elements=thread_bytes * 8 // dtype.width))
+        return Config(threads, threads, blocks, stages=1)
+    threads = max(128, layout.threads_for(columns)) if blocks > 1 else layout.threads_for(columns)
+    return Config(threads, max(128, threads), blocks)

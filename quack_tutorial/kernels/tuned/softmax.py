@@ -1,8 +1,8 @@
 """Softmax of each row of an (M, N) tensor as it ships, y = exp(x - max) / sum(exp(x - max)), and its gradient.
 
-`Softmax` is the last rung of chapter 8 (`SoftmaxAnyAddress` makes it with sizes by a rule); `SoftmaxBackward` has no ladder. Both
-classes take float32, float16 or bfloat16 rows of up to 262144 elements, compute in float32, and give what torch gives: a row that
-is all -inf, or that holds NaN or +inf, becomes NaN.
+`Softmax` is the last rung of chapter 8 (`SoftmaxAnyAddress` makes it with the sizes of the rungs); `SoftmaxBackward` has no ladder.
+Both classes take float32, float16 or bfloat16 rows of up to 262144 elements, compute in float32, and give what torch gives: a row
+that is all -inf, or that holds NaN or +inf, becomes NaN.
 """
 
 import math
