@@ -17,6 +17,10 @@ CUDA tensors run on kernels that are compiled once for a type and a row length a
 run on the simulator, the same kernels. Arguments are checked before anything runs; nothing is copied, converted or
 computed another way behind the caller's back, but for gradients, which autograd may hand over in any layout.
 
+A row's result does not depend on the batch: alone, among others or elsewhere among them it has the same bits, if rows start at
+multiples of 16 bytes; else if it starts as far from a line of 128. The gradients of a norm's weight and bias are sums over rows,
+which are added up in an order that the number of rows and the card's SMs decide: the same call gives the same bits.
+
 Each operation is registered with `torch.library` (quack_tutorial::softmax and so on, see `registered`): fake and meta tensors,
 `torch.compile(fullgraph=True)` and `torch.export` need no kernel. A call that needs no gradient and is not being traced goes past
 torch's dispatcher, which would cost as much as the launch, and past the checks if there was a call like it before (see

@@ -1,0 +1,52 @@
+"""Whether a row's bits depend on the batch: on how many rows there are, and on where among them it is."""
+
+import pytest
+import torch
+
+from quack_tutorial import ops
+
+
+def results(x, w, b, r, t):
+    """Of each call, for each row all that it gives, one row after the other."""
+    h = ops.rmsnorm(x, w, residual=r)
+    loss, dx = ops.cross_entropy_with_grad(x, t)
+    return {
+        "softmax": ops.softmax(x),
+        "rmsnorm": ops.rmsnorm(x, w, b),
+        "rmsnorm of a sum": torch.cat(h, -1),
+        "layernorm": ops.layernorm(x, w, b),
+        "cross_entropy": ops.cross_entropy(x, t, reduction="none")[:, None],
+        "cross_entropy_with_grad": torch.cat([loss[:, None], dx], -1),
+    }
+
+
+def inputs(M, N, dtype):
+    torch.manual_seed(N)
+    x, r = (3 * torch.randn(M, N, dtype=dtype) for _ in range(2))
+    return x, torch.randn(N, dtype=dtype), torch.randn(N, dtype=dtype), r, torch.randint(N, (M,))
+
+
+def rows_of(given, chosen):
+    x, w, b, r, t = given
+    return x[chosen].clone(), w, b, r[chosen].clone(), t[chosen].clone()
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
+@pytest.mark.parametrize(("M", "N"), ((21, 256), (21, 1160), (5, 8192), (3, 20480)))
+def test_a_row_that_starts_at_16_bytes_has_the_same_bits_in_every_batch(dtype, M, N):
+    given = inputs(M, N, dtype)
+    whole, order = results(*given), torch.randperm(M)
+    elsewhere, alone = results(*rows_of(given, order)), results(*rows_of(given, [M - 1]))
+    for call, found in whole.items():
+        assert torch.equal(found[order], elsewhere[call]), f"{call}: a row depends on where it is"
+        assert torch.equal(found[-1:], alone[call]), f"{call}: a row depends on how many there are"
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
+def test_a_row_that_starts_anywhere_has_the_same_bits_where_it_starts_as_far_from_a_line(dtype):
+    M, N = 129, 257
+    given = inputs(M, N, dtype)
+    apart = 128 // dtype.itemsize  # rows so many apart start equally far from a line of 128 bytes
+    again = torch.arange(M) % apart
+    for call, found in results(*rows_of(given, again)).items():
+        assert torch.equal(found[:-apart], found[apart:]), call
