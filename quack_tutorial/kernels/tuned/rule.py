@@ -29,9 +29,7 @@ PIECE_BYTES = 40 * KB  # of a row, in a block's shared memory
 GRADIENT_BYTES = 26 * KB  # of a row of x, and of dy, in each stage of a norm's gradient
 STAGES_BYTES = 216 * KB  # of shared memory for stages; the rest is for sums, mbarriers and the system
 LEAST_THREADS = 128  # of a block
-LEAST_CLUSTER_BYTES = (
-    15 * KB
-)  # that a cluster of different rows moves: an H200 starts one every 2.5 ns, in which 4.8 TB/s are 12 KB
+LEAST_CLUSTER_BYTES = 15 * KB  # that a cluster of different rows moves: an H200 starts one in the time of 12 KB
 
 
 class Spread(NamedTuple):
@@ -64,8 +62,8 @@ def sizes(operation, width, N, promise="aligned"):
     if operation == "cross-entropy backward":
         threads = min(128, threads_for(row.vectors / 2))
         return Config(threads, block_of(threads), vectors_at_once=2)
-    if operation.endswith("norm backward") or operation == "rmsnorm residual backward":
-        return norm_backward(row, alone=operation == "rmsnorm backward")
+    if operation.endswith("norm backward"):
+        return norm_backward(row, sums=2 if operation == "layernorm backward" else 1)
     return row_at_once(row, SPREADS[operation])
 
 
@@ -110,8 +108,8 @@ def row_at_once(row, spread):
     return replace(config, blocks_together=together)
 
 
-def norm_backward(row, alone):
-    """For the gradients of the norms, whose blocks go through rows; `alone` are RMSNorm's without a gradient of h."""
+def norm_backward(row, sums):
+    """For the gradients of the norms, whose blocks go through rows that have so many `sums` each."""
     anywhere = row.promise != "aligned"
     if row.N <= 1024 if anywhere else row.bytes <= KB:
         threads = max(min(32, threads_for(row.vectors)), threads_for(row.vectors / 4))
@@ -120,7 +118,7 @@ def norm_backward(row, alone):
     vectors = row.vectors / blocks
     held = 2 if blocks > 1 or anywhere else 1
     if blocks == 1 and vectors > 512:  # one each would leave an SM a single block
-        held, stages = (2, 2) if alone and vectors <= 1024 else (4, 3)
+        held, stages = (2, 2) if sums == 1 and vectors <= 1024 else (4, 3)
     elif vectors / held > 768 or blocks > 1 and anywhere:
         held = 4
     threads = min(768, max(32 if blocks > 1 else 8, threads_for(vectors / held)))
