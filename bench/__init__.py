@@ -14,8 +14,6 @@ What is timed stands in `quack_tutorial.operations`, how in `quack_tutorial.timi
 | `worker`        | the process that measures cells                                                          |
 | `gpu_lock`      | several workers on one GPU: one has it, others compile                                   |
 | `sweep`         | many cells through workers, one a GPU, started again when a provider takes them down     |
-| `tuning`        | the process that tries configurations of one kernel at one size                          |
-| `tune`          | `quack-tutorial tune`                                                                    |
 | `asked`         | what commands have in common: words, a GPU, the line that repeats them                   |
 | `command`       | `quack-tutorial bench`                                                                   |
 | `results`       | `quack-tutorial results`: what the records say, worst cells first                        |
@@ -60,7 +58,6 @@ COMMANDS = (
     ("profile", "count with Nsight Compute what our kernels and others do, on this machine's GPU", "bench.profile"),
     ("levels", "time the kernels of chapter 14 beside the softmax that ships, on this machine's GPU", "bench.levels"),
     ("head", "time a model's head and its loss, logits whole and in pieces, on this machine's GPU", "bench.head"),
-    ("tune", "try every configuration of a kernel on this machine's GPU, and say which to ship", "bench.tune"),
 )
 
 __all__ = ["this_machine"]

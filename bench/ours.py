@@ -33,7 +33,7 @@ def ptx(operation: str, provider: str, dtype: str, N: int) -> list[str]:
 
 
 def config_label(operation: str, provider: str, dtype: str, N: int) -> str | None:
-    """The configuration of the kernel for contiguous rows of N, as in `tune`; None of a version that has none."""
+    """The configuration of the kernel for contiguous rows of N, see `Config.label`; None of a version that has none."""
     config = getattr(kernels(operation, provider, contiguous_rows(dtype, N))[0][0], "config", None)
     return None if config is None else config.label
 

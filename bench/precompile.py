@@ -1,13 +1,12 @@
 """Compile kernels for a Hopper GPU on a machine without one, so that the GPU need not wait for them.
 
     export QUACK_TUTORIAL_CACHE=kernels QUACK_TUTORIAL_CACHE_PLACE=h200
-    python -m bench.precompile rmsnorm softmax [--ladder] [--candidates 1024,4096 --dtype bfloat16]
+    python -m bench.precompile rmsnorm softmax [--ladder] [--dtype bfloat16]
 
-Copy the folder to the GPU's machine and set both variables there: `bench`, `tune` and `ops` then load what it holds. There
+Copy the folder to the GPU's machine and set both variables there: `bench` and `ops` then load what it holds. There
 itself, the first is enough. The place is any word; it stands for what a kept kernel otherwise depends on (the processor, the exact
-Python), so use one for machines with the same kind of processor, minor version of Python and CuTe DSL. Without sizes it compiles
-what ships, for all of the benchmark's rows, with the tiles of the ceilings; with --candidates what a sweep of these sizes tries.
-`memory` are the kernels of that command.
+Python), so use one for machines with the same kind of processor, minor version of Python and CuTe DSL. It compiles what ships,
+for all of the benchmark's rows, with the tiles of the ceilings. `memory` are the kernels of that command.
 """
 
 from __future__ import annotations
@@ -21,10 +20,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 from bench import ours, plain_tile
-from bench.asked import numbers
 from quack_tutorial import compiler, kernel_cache
-from quack_tutorial.hardware import ITEM_BYTES
-from quack_tutorial.kernels.tuned.candidates import candidates
 from quack_tutorial.operations import OPERATIONS, named, slug
 from quack_tutorial.records.cells import expected_cells, requested_dtypes
 
@@ -32,26 +28,17 @@ MEMORY = "memory"
 
 
 def jobs(args) -> list[tuple]:
-    """(operation, provider, dtype, N, config or None for what ships) of each program; ("memory", name) of those of `memory`."""
-    dtypes, sizes, found = requested_dtypes(args.dtype), numbers(args.candidates, "--candidates"), []
+    """(operation, provider, dtype, N) of each program; ("memory", name) of those of `memory`."""
+    dtypes, found = requested_dtypes(args.dtype), []
     if MEMORY in args.operations:
         from bench import memory  # imports CuTe DSL
 
         found = [(MEMORY, name) for name, _, _ in memory.compiled_cases()]
     for operation in map(named, (word for word in args.operations if word != MEMORY)):
         providers = tuple(OPERATIONS[operation].ladder) if args.ladder else ("ours",)
-        if sizes:
-            tried = [(dtype, N, config) for dtype in dtypes for N in sizes for config in tried_at(operation, dtype, N)]
-        else:
-            cells = dict.fromkeys((key.dtype, key.N) for key in expected_cells(operation, args.ladder))
-            tried = [(dtype, N, None) for dtype, N in cells if dtype in dtypes]
-        found += [(operation, provider, *one) for one in tried for provider in providers]
+        cells = dict.fromkeys((key.dtype, key.N) for key in expected_cells(operation, args.ladder))
+        found += [(operation, provider, *one) for one in cells if one[0] in dtypes for provider in providers]
     return found
-
-
-def tried_at(operation: str, dtype: str, N: int) -> list:
-    """What a sweep of rows of N tries."""
-    return candidates(operation, 8 * ITEM_BYTES[dtype], N, ours.contiguous_rows(dtype, N).promise)
 
 
 def start(folder: str) -> None:
@@ -68,16 +55,16 @@ def compile_one(job: tuple) -> str:
             if name == job[1]:
                 compiler.precompile(kernel, *args)
         return ""
-    operation, provider, dtype, N, config = job
+    operation, provider, dtype, N = job
     try:
         rows = ours.contiguous_rows(dtype, N)
-        for kernel, args in ours.kernels(operation, provider, rows, config):
+        for kernel, args in ours.kernels(operation, provider, rows):
             compiler.precompile(kernel, *args)
-        if provider == "ours" and config is None and operation in plain_tile.READS:
+        if provider == "ours" and operation in plain_tile.READS:
             kernel, specs = plain_tile.made(operation, rows)
             compiler.precompile(kernel, *specs)
-    except Exception as error:  # a configuration may be refused: the rest is compiled all the same
-        return f"{operation} {dtype} {N} {provider} {config or ''}: {type(error).__name__}: {error}"
+    except Exception as error:  # the rest is compiled all the same
+        return f"{operation} {dtype} {N} {provider}: {type(error).__name__}: {error}"
     return ""
 
 
@@ -85,7 +72,6 @@ def main(argv=None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("operations", nargs="+", help=", ".join([MEMORY, *map(slug, OPERATIONS)]))
     parser.add_argument("--ladder", action="store_true", help="the versions of the lesson")
-    parser.add_argument("--candidates", metavar="N,...", help="what a sweep of rows of N tries")
     parser.add_argument("--dtype", help="types, separated by commas (default: all)")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="how many at once (default: one a core)")
     args = parser.parse_args(argv)
@@ -96,8 +82,6 @@ def main(argv=None) -> int:
     try:
         if args.processes < 1:
             raise ValueError(f"--processes takes 1 or more, got {args.processes}")
-        if args.ladder and args.candidates:
-            raise ValueError("--candidates are of what ships: leave --ladder out")
         todo = jobs(args)
     except ValueError as error:
         print(f"precompile: {error}", file=sys.stderr)
@@ -113,7 +97,7 @@ def main(argv=None) -> int:
                 print(f"{done} of {len(todo)} programs, {time.monotonic() - began:.0f} s", flush=True)
     for problem in problems:
         print(problem, file=sys.stderr)
-    return 1 if problems and not args.candidates else 0
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

@@ -43,7 +43,6 @@ GRID = f"--dtype {BOTH} --out {{folder}}/bench --resume --workers {{workers}}"
 GRACE_S = 30
 SCRIPTS = Path(__file__).parents[1] / "scripts"  # of a checkout
 LIBRARIES = ("quack", "liger_kernel")
-LONG = "32768,65536,128256,131072,151936,262144"
 MODULES = {"bench": "command"}  # whose module in this room has another name
 
 
@@ -62,36 +61,8 @@ class Item:
     needs: tuple[str, ...] = ()  # modules without which it would say too little
 
 
-def sweep(operation: str, sizes: str, dtypes: str = BOTH, seconds: float = 15, rows: str = "") -> Item:
-    """The sweep of an operation at the lengths of rows where what an H200 chose was, or was suspected to be, slow on an H100; with
-    so many `rows`, where it was so with fewer than go with the length."""
-    name = f"tune {operation} {dtypes}".removesuffix(f" {BOTH}") + f" {rows} rows" * bool(rows)
-    many = f"--m {rows} " if rows else ""
-    return Item(
-        name,
-        f"tune {operation} --dtype {dtypes} --n {sizes} {many}--out {{folder}}/tune/{operation}-aligned.json --resume",
-        seconds,
-        f"precompile {operation} --dtype {dtypes} --candidates {sizes}",
-    )
-
-
 ITEMS = (
     Item("memory", "memory --out {folder}/memory.json", 100, "precompile memory"),
-    sweep("cross-entropy", LONG),
-    sweep("cross-entropy-backward", "512,1024,2048", "bfloat16"),
-    sweep("cross-entropy-backward", "512,2048", "bfloat16", rows="8192"),
-    sweep("cross-entropy-fused", "128256", "bfloat16", 40),
-    sweep("softmax", "32768,131072", seconds=33),
-    sweep("softmax-backward", "256,512"),
-    sweep("rmsnorm", "1024,4096,8192,32768,131072"),
-    sweep("rmsnorm", "512", "float32"),
-    sweep("rmsnorm", "512", "float32", rows="8192"),
-    sweep("rmsnorm-backward", "1024,4096,8192", "bfloat16", 25),
-    sweep("rmsnorm-residual-backward", "512,1024,2048,4096,7168,8192,16384", "bfloat16", 25),
-    sweep("rmsnorm-residual-backward", "1024,4096,8192,16384,32768,65536", "float32", 25),
-    sweep("rmsnorm-residual-backward", "131072", "float32", 25, rows="8192"),
-    sweep("layernorm", "256,512,65536,131072,262144"),
-    sweep("layernorm", "256,512", rows="8192"),
     Item("ladders", f"bench all --ladder {GRID}", 17),
     Item("levels", "levels --out {folder}/levels.json", 25),
     Item("pitfalls", "pitfalls --out {folder}/pitfalls.json", 60),
@@ -172,7 +143,7 @@ def said_or_measured(args) -> int:
         for item in items:
             print(said(item, left(item, folder, args.workers)))
         return 0
-    for name in ("bench", "tune", "host"):
+    for name in ("bench", "host"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     return measure(items, folder, args)
 

@@ -9,8 +9,7 @@ import pytest
 pytest.importorskip("cutlass", reason="CuTe DSL is not installed")
 
 from bench import architectures
-from quack_tutorial import card, compiler
-from quack_tutorial.kernels.tuned.choice import default_config
+from quack_tutorial import compiler
 
 OTHERS = tuple(arch for arch in compiler.ARCHITECTURES if arch != compiler.HOPPER_ARCH)
 # One a day besides Hopper's, for which other tests compile; ARCHITECTURES=all takes all of them, as the workflow does.
@@ -31,24 +30,6 @@ def test_all_compiles_that_the_generation_can_run(arch):
         assert not unforeseen
     else:
         assert not needing
-
-
-def test_on_ampere_and_ada_rows_stay_in_one_block_where_it_has_the_registers():
-    for name in ("a100_80", "l4", "rtx4090"):
-        with card.taken_for(name):
-            for operation in ("softmax", "softmax backward", "rmsnorm", "rmsnorm backward", "cross-entropy fused"):
-                for N in (256, 1000, 4096, 16384):
-                    config = default_config(operation, 16, N)
-                    assert config.cluster is None and not config.stages, (operation, N, config)
-
-
-def test_also_rows_of_which_every_candidate_would_leave_threads_idle():
-    """1600 columns of bfloat16 (GPT-2 XL's) are 200 vectors: 0.78 of 4 for each of 64 threads, 7 for each of 32 are too many."""
-    with card.taken_for("a100_80"):
-        for operation in ("rmsnorm backward", "rmsnorm residual backward", "layernorm backward"):
-            for N, promise in ((1600, "aligned"), (1544, "aligned"), (776, "aligned"), (780, "congruent")):
-                config = default_config(operation, 16, N, promise)
-                assert config.cluster is None and not config.stages, (operation, N, config)
 
 
 def test_a_generation_has_its_name():

@@ -5,7 +5,6 @@ A test is a place of the text: the numbers are the records', the bounds what the
 they differ with what holds `by` card.
 """
 
-import json
 import re
 from itertools import product
 from statistics import median
@@ -17,9 +16,6 @@ from pytest import approx
 import quack_tutorial as qt
 from quack_tutorial import card, cost, hardware, records
 from quack_tutorial.figures import rung
-from quack_tutorial.kernels.tuned.choice import default_config
-from quack_tutorial.kernels.tuned.config import fields
-from quack_tutorial.kernels.tuned.tables import OTHERS
 from quack_tutorial.records import bench, compiled, memory, parallel, pitfalls, profile, results, training
 from quack_tutorial.records.cells import default_rows
 
@@ -642,41 +638,6 @@ def test_an_h100_s_cells_below_the_bar_and_their_sweeps(root, on_an_h100):
         (numbers,) = [re.findall(r"[01]\.\d+", line) for line in table if line.startswith(start) and size in line]
         assert any(abs(float(told) - row["ratio_to_best_peer"]) < 0.0006 for told in numbers if len(told) > 4)
         assert abs(float([told for told in numbers if len(told) == 4][-1]) - row["fraction_of_ceiling"]) <= 0.0051
-
-
-def test_what_an_h100_s_sweeps_say_of_those_cells(on_an_h100):
-    swept = {
-        (record["operation"], size["dtype"], size["M"], size["N"]): size
-        for path in bench.default_folder("h100").parent.glob("tune/*-aligned.json")
-        for record in [json.loads(path.read_text(encoding="utf-8"))]
-        for size in record["sizes"]
-    }
-
-    def lost(operation, dtype, M, N):
-        """What the shipped configuration loses in a sweep, and the best one's share of the ceiling."""
-        size = swept[operation, dtype, M, N]
-        time = {tuple(entry["config"]): entry["us"] for entry in size["candidates"] if "us" in entry}
-        shipped = fields(default_config(operation, 8 * hardware.ITEM_BYTES[dtype], N))
-        return time[shipped] / min(time.values()) - 1, size["ceiling_us"] / min(time.values())
-
-    # RMSNorm's 512: what the sweep chose over what an H200's chose, and its time in the record with a residual.
-    short = swept["rmsnorm", "float32", 8192, 512]["candidates"]
-    roughly = {tuple(entry["config"]): entry["rough_us"] for entry in short}  # the H200's choice was no finalist
-    for name, time in (("h200", 12.9), ("h100", 12.2)):
-        with card.taken_for(name):
-            assert roughly[fields(default_config("rmsnorm", 32, 512))] == approx(time, abs=0.05)
-    assert qt.recorded("rmsnorm residual", "float32", 512, 8192)["ours"].us == approx(24.5, abs=0.05)
-    assert lost("rmsnorm", "float32", 8192, 512)[0] < 0.003
-    assert lost("layernorm", "float32", 8192, 262144)[1] < 0.75
-    assert lost("cross-entropy", "float32", 16384, LONG)[0] < 0.002
-    assert lost("softmax backward", "float32", 32768, 256)[0] < 0.0045
-    assert lost("softmax backward", "bfloat16", 32768, 512)[0] < 0.0015
-
-
-def test_which_operations_have_a_table_of_an_h100_s_own(on_an_h100):
-    both = {one for name in ("cross-entropy", "rmsnorm") for one in (name, f"{name} backward")}
-    assert {operation for operation, *_ in OTHERS["h100"]} == both | {"layernorm", "rmsnorm residual backward"}
-    assert {bits for operation, bits, _ in OTHERS["h100"] if operation == "rmsnorm"} == {32}
 
 
 def test_the_headline_of_the_post_comes_near_for_long_rows_and_less_so_for_the_loss(by):

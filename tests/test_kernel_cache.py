@@ -9,7 +9,8 @@ import pytest
 
 from bench import ours
 from quack_tutorial import compiler, kernel_cache
-from quack_tutorial.kernels.tuned.candidates import candidates
+from quack_tutorial.operations import OPERATIONS
+from quack_tutorial.records.cells import expected_cells
 
 
 @pytest.fixture
@@ -161,20 +162,18 @@ def test_the_script_that_compiles_ahead_says_what_it_lacks(root, tmp_path):
         (("sortmax",), "operation 'sortmax' is not one of copy, softmax"),
         (("softmax", "--dtype", "float8"), "dtype 'float8' is not one of float32"),
         (("softmax", "--processes", "0"), "--processes takes 1 or more, got 0"),
-        (("softmax", "--ladder", "--candidates", "64"), "leave --ladder out"),
     ):
         done = run(*words, **place)
         assert done.returncode == 1 and done.stderr.startswith("precompile: ") and said in done.stderr
-    words = ("rmsnorm-backward", "--candidates", "8", "--dtype", "bfloat16", "--processes", "2")
+    words = ("layernorm", "--ladder", "--dtype", "bfloat16", "--processes", "2")
     done = run(*words, **place)
-    tried = candidates("rmsnorm backward", 16, 8)
-    assert f"{len(tried)} of {len(tried)} programs" in done.stdout, done.stderr
-    # The sum of dw's parts is one more.
-    assert len(list(tmp_path.glob("*.o"))) == len(tried) + 1
+    timed = [
+        (provider, key.N)
+        for key in expected_cells("layernorm", ladder=True)
+        for provider in OPERATIONS["layernorm"].ladder
+        if key.dtype == "bfloat16"
+    ]
+    assert f"{len(timed)} of {len(timed)} programs" in done.stdout, done.stderr
     # Each kept PTX is the kernel's own: what this process compiles.
-    own = {
-        compiler.ptx_hash(compiler.ptx(kernel, *args))
-        for config in tried
-        for kernel, args in ours.kernels("rmsnorm backward", "ours", ours.contiguous_rows("bfloat16", 8), config)
-    }
+    own = {compiler.ptx_hash(text) for provider, N in timed for text in ours.ptx("layernorm", provider, "bfloat16", N)}
     assert {compiler.ptx_hash(file.read_text()) for file in tmp_path.glob("*.ptx")} == own

@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("cutlass", reason="CuTe DSL is not installed")
 
 import cutlass
+from quack_tutorial.kernels.tuned.tables import TABLES
 
 from bench import ours
 from quack_tutorial import compiler
@@ -22,13 +23,11 @@ from quack_tutorial.kernels.copy import LADDER as COPIES
 from quack_tutorial.kernels.reduce import ClusterReduce
 from quack_tutorial.kernels.softmax import LADDER as SOFTMAXES
 from quack_tutorial.kernels.softmax import SoftmaxOnline, SoftmaxThread, SoftmaxThreePass, SoftmaxWarp
-from quack_tutorial.kernels.tuned.config import MAX_N, Config, of_fields
+from quack_tutorial.kernels.tuned.config import MAX_N, Config
 from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy, CrossEntropyBackward, CrossEntropyFused
-from quack_tutorial.kernels.tuned.layernorm_backward import layernorm_backward
+from quack_tutorial.kernels.tuned.norm_backward import LayerNormBackward, RMSNormBackward
 from quack_tutorial.kernels.tuned.rmsnorm import RMSNorm
-from quack_tutorial.kernels.tuned.rmsnorm_backward import RMSNormBackwardOneStage, rmsnorm_backward
 from quack_tutorial.kernels.tuned.softmax import Softmax, SoftmaxBackward
-from quack_tutorial.kernels.tuned.tables import TABLES
 from quack_tutorial.operations import KERNELS
 from quack_tutorial.operations.kernel import COLUMNS, MATRIX, Rows, column_sum
 from quack_tutorial.records import listings
@@ -189,24 +188,23 @@ def test_a_launch_has_the_cluster_of_its_configuration():
     assert Config(128, 128, blocks_together=1).cluster == [1, 1, 1]
     assert Config(128, 128, blocks_together=2).cluster == [2, 1, 1]
     with pytest.raises(ValueError, match="rows of its own, so blocks_together must be 0 or 1"):
-        rmsnorm_backward(cutlass.Float32, 512, config=Config(128, 128, blocks_together=2))
+        RMSNormBackward(cutlass.Float32, 512, config=Config(128, 128, blocks_together=2))
     with pytest.raises(ValueError, match="copied to it must have one, so blocks_together must be 0 or 1"):
         Softmax(cutlass.Float32, 4096, config=Config(128, 128, 1, 1, blocks_together=2))
 
 
 def test_rows_that_start_anywhere_are_copied_for_a_kernel_that_goes_through_rows_that_start_alike():
-    rmsnorm_backward(cutlass.Float16, 1001, "congruent", config=Config(128, 128, 1, 3))
+    RMSNormBackward(cutlass.Float16, 1001, "congruent", config=Config(128, 128, 1, 3))
     for make, N, config, problem in (
-        (rmsnorm_backward, 1001, Config(128, 128, 1, 3, past_l1=1), "so past_l1 must be 0"),
-        (rmsnorm_backward, 1001, Config(128, 256, 1, 3), "bulk copies cannot move them"),  # two rows a block
-        (rmsnorm_backward, 33, Config(32, 32, 4, 3), "bulk copies cannot move them"),  # the last piece may be empty
+        (RMSNormBackward, 1001, Config(128, 256, 1, 3), "bulk copies cannot move them"),  # two rows a block
+        (RMSNormBackward, 33, Config(32, 32, 4, 3), "bulk copies cannot move them"),  # the last piece may be empty
         (RMSNorm, 1001, Config(128, 128, 1, 1), "bulk copies cannot move them"),
     ):
         with pytest.raises(ValueError, match=problem):
             make(cutlass.Float16, N, "congruent", config=config)
 
 
-@pytest.mark.parametrize("kernel", (rmsnorm_backward, layernorm_backward))
+@pytest.mark.parametrize("kernel", (RMSNormBackward, LayerNormBackward))
 def test_a_gradient_of_rows_that_start_anywhere_has_no_single_stage(kernel):
     """Neither their single elements, which no bulk copy brings, nor their weights would be where the kernel looks for them."""
     dtype = cutlass.Float32
@@ -278,19 +276,14 @@ def test_the_mean_of_a_row_takes_no_division(operation, N):
     assert "div.rn" not in shipped(operation, "bfloat16", N)[1]
 
 
-def test_a_row_leaves_shared_memory_only_where_a_bulk_copy_brings_it_and_registers_hold_it_once():
-    def made(dtype, N, rows="aligned", weight=None, config=(32, 32, 1, 1)):
-        return rmsnorm_backward(dtype, N, rows, weight, of_fields("rmsnorm backward", config))
+def test_weights_stay_in_shared_memory_with_a_single_stage_where_a_bulk_copy_brings_them():
+    def kept(weight, stages=1, N=516):
+        config = Config(32, 32, stages=stages)
+        return RMSNormBackward(cutlass.Float32, N, weight_dtype=weight, config=config).weight_pipeline.stages
 
-    def leaves(N, *given, **others):
-        return isinstance(made(cutlass.Float32, N, *given, **others), RMSNormBackwardOneStage)
-
-    assert not leaves(512) and leaves(516)  # of 16 elements a thread two rows fit into registers
-    assert not leaves(517, "congruent") and not leaves(520, config=(32, 32, 4, 1))
-    # Weights of 16 bits, and pieces of rows that are no multiple of 16 bytes of them: these stay in registers.
-    assert made(cutlass.Float32, 516, weight=cutlass.Float32).weight_pipeline.stages == 1
-    assert made(cutlass.Float32, 516, weight=cutlass.BFloat16).weight_pipeline.stages == 0
-    assert made(cutlass.Float32, 520, weight=cutlass.BFloat16).weight_pipeline.stages == 1
+    # Pieces of rows of 516 are no multiple of 16 bytes of 16-bit weights: these come to registers.
+    assert kept(cutlass.Float32) == 1 and kept(cutlass.BFloat16) == 0 and kept(cutlass.BFloat16, N=520) == 1
+    assert kept(cutlass.Float32, stages=2) == 0 and kept(None) == 0
 
 
 def hash_of_softmax(_):

@@ -2,7 +2,7 @@
 
 | part    | cases                                                                                                     |
 |---------|-----------------------------------------------------------------------------------------------------------|
-| shipped | each line of the cards' tables, with the longest row that it serves and with one that is a little shorter |
+| shipped | what the rule gives at lengths on both sides of each that changes it, of rows that start alike and not      |
 | random  | seeds: length, kind of rows, address, gap between rows, configuration, type, optional tensors, targets    |
 
 Each case runs on the simulator with all its checks, and no finding may come of it. Outputs must be those of `reference`
@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
 from cutesim.simulation import simulate
-from quack_tutorial.kernels.tuned.candidates import PIPELINED, candidates
-from quack_tutorial.kernels.tuned.config import SPREAD_AS, Config, of_fields
-from quack_tutorial.kernels.tuned.tables import OTHERS, TABLES
+from quack_tutorial.kernels.tuned.config import Config
+from quack_tutorial.kernels.tuned.rule import sizes
 from quack_tutorial.operations import KERNELS
 from quack_tutorial.operations.cross_entropy import IGNORE_INDEX as IGNORED
 from quack_tutorial.operations.kernel import COLUMNS, MATRIX, TARGETS
@@ -34,6 +34,10 @@ POISON = 55
 THREADS = (4, 8, 16, 32, 64, 96, 128, 160, 256)
 MOST_HELD = 64  # elements of a row that a thread holds in a random case
 VECTOR_BYTES, LINE_BYTES = 16, 128
+# Bytes of a row: short ones, and those at which the rule changes what it gives, which the next longer rows of their kind are after.
+LENGTHS = 48, 256, 512, *(1024 * k for k in (1, 2, 4, 8, 12, 16, 26, 32, 40, 64, 128, 256, 512))
+STREAMING = "cross-entropy", "cross-entropy backward"
+GRADIENTS = "rmsnorm backward", "layernorm backward"  # whose blocks go through rows
 
 
 def run(sample: bool, progress) -> report.Suite:
@@ -111,33 +115,22 @@ class Tally:
 
 
 def shipped_cases() -> list[Case]:
-    """Every line of the cards' tables twice: at its limit, and with the next shorter row of its kind."""
-    lines, found = {}, []
-    for (operation, bits, rows), of_card in (
-        entry for table in (TABLES, *OTHERS.values()) for entry in sorted(table.items())
-    ):
-        kernel = (
-            operation if operation in KERNELS else SPREAD_AS[operation]
-        )  # a residual is one of its optional tensors
-        lines.setdefault((kernel, bits, rows), []).extend(of_card)
-    for (operation, bits, rows), of_kernel in lines.items():
-        dtype = {32: "float32", 16: "float16"}[bits]
-        vector = VECTOR_BYTES * 8 // bits
-        for row_bytes, named in (line for at, line in enumerate(of_kernel) if line not in of_kernel[:at]):
-            config, longest = Config(**named), row_bytes * 8 // bits
-            through = (
-                config.stages > 0
-            )  # rows come through shared memory, and are cut into equal pieces of whole vectors
-            step = vector * config.blocks_per_row if through else vector
-            for N in (longest, longest - (step if rows == "aligned" else 1)):
-                gap = 1 if rows == "congruent" and N % vector == 0 else 0
-                before = 3 if rows == "congruent" else 0
-                in_cluster = config.threads_per_block // config.threads_per_row * max(1, config.blocks_together)
-                M = 1 if N > 60_000 else min(in_cluster + 1, 5 * config.rows_each)
-                if through and rows == "congruent":
-                    # A block goes through more rows than it has stages, and they start alike.
-                    M, gap = config.stages + 2, -N % vector
-                found.append(Case(operation, dtype, M, N, rows, config, before, before, gap, len(found)))
+    """What the rule gives every kernel for rows of `LENGTHS`, and for the next longer ones of their kind."""
+    found = []
+    for operation, dtype, rows in product(KERNELS, ("float32", "float16"), ("aligned", "congruent")):
+        vector = VECTOR_BYTES // np.dtype(dtype).itemsize
+        for row_bytes, longer in product(LENGTHS, (0, vector if rows == "aligned" else 1)):
+            N = row_bytes // np.dtype(dtype).itemsize + longer
+            if N > 150_000 and longer or N > 262_144:
+                continue
+            config = sizes(operation, 8 * np.dtype(dtype).itemsize, N, rows)
+            gap = 1 if rows == "congruent" and N % vector == 0 else 0
+            before = 3 if rows == "congruent" else 0
+            M = 1 if N > 60_000 else min(config.rows_per_block * max(1, config.blocks_together) + 1, 40)
+            if operation in GRADIENTS and config.stages:
+                # A block goes through more rows than it has stages, and they start alike.
+                M, gap = config.stages + 2, -N % vector if rows == "congruent" else gap
+            found.append(Case(operation, dtype, M, N, rows, config, before, before, gap, len(found)))
     return found
 
 
@@ -151,7 +144,7 @@ def random_case(seed: int) -> Case:
     config = random_config(rng, operation, N, rows)
     turn = config.threads_per_row * config.blocks_per_row * vector  # elements of a vector a thread
     through = config.stages > 0
-    if rows != "congruent" and (through or config.row_ahead):
+    if rows != "congruent" and through:
         N = max(1, N // (vector * config.blocks_per_row)) * vector * config.blocks_per_row
     elif N > turn and rng.random() < 0.5:  # where the last vectors are there for all threads, or just not
         N = N // turn * turn + int(rng.integers(-2, vector + 2))
@@ -168,41 +161,34 @@ def random_case(seed: int) -> Case:
 
 
 def random_config(rng, operation: str, N: int, rows: str) -> Config:
-    """Any configuration that leaves a thread few enough elements; now and then one that a sweep would try."""
-    operation = SPREAD_AS.get(operation, operation)
-    streams = operation in ("cross-entropy", "cross-entropy backward")
+    """Any configuration that leaves a thread few enough elements; now and then the one that ships."""
+    streams, gradient = operation in STREAMING, operation in GRADIENTS
     if rng.random() < 0.2:
-        tried = [
-            c for c in candidates(operation, 32, N) if c.threads_per_block <= 256 and not (c.stages or c.row_ahead)
-        ]
-        tried = [c for c in tried if c.rows_each == 1 or rows == "aligned"]
-        if tried:
-            return tried[rng.integers(len(tried))]
-    backward = operation == "rmsnorm backward"  # which has more ways to have rows come through shared memory
-    copied = rows == "aligned" and operation in PIPELINED or rows == "congruent" and backward and N >= 512
-    through = copied and rng.random() < (0.8 if backward else 0.4)
-    several = rows == "aligned" and operation == "rmsnorm" and not through and N <= MOST_HELD * 8
+        ships = sizes(operation, 32, N, rows)
+        if ships.threads_per_block <= 256 and not ships.stages:
+            return ships
+    copied = rows == "aligned" and not streams or rows == "congruent" and gradient and N >= 512
+    through = copied and rng.random() < (0.8 if gradient else 0.4)
+    several = rows == "aligned" and operation in ("rmsnorm", "layernorm") and not through and N <= MOST_HELD * 8
     while True:
         threads, blocks = int(rng.choice(THREADS)), 1 if streams else int(rng.choice([1, 1, 1, 2, 4]))
-        several_rows = blocks == 1 and (not through or (backward and rows == "aligned"))
+        several_rows = blocks == 1 and (not through or (gradient and rows == "aligned"))
         block = threads * int(rng.choice([1, 2, 4])) if several_rows else threads
-        ahead = backward and rng.random() < 0.3
-        given = int(rng.choice([1, 2, 4])) if streams else int(ahead)  # the fourth of the `NUMBERS`
-        each = 1
-        if through:
-            stages = PIPELINED[operation][1][:2]
-            given = int(rng.choice((1, *stages) if backward and rows == "aligned" else stages))
-            if backward and rows == "aligned" and N <= MOST_HELD * 8 and rng.random() < 0.6:
+        stages, each = int(through), 1
+        if through and gradient:
+            stages = int(rng.choice([1, 2, 3] if rows == "aligned" else [2, 3]))
+            if rows == "aligned" and N <= MOST_HELD * 8 and rng.random() < 0.6:
                 # Several rows a warp, or one.
-                threads, blocks, given = int(rng.choice(THREADS[:4])), 1, int(rng.choice(stages))
+                threads, blocks, stages = int(rng.choice(THREADS[:4])), 1, int(rng.choice([2, 3]))
                 block = 32 * int(rng.choice([1, 2, 4]))
         elif several and rng.random() < 0.8:
             threads, blocks, each = int(rng.choice(THREADS[:4])), 1, int(rng.choice([2, 3, 4]))
             block = 32 * int(rng.choice([1, 2, 4]))
         if block % 32 == 0 and block <= 512 and N * each <= MOST_HELD * threads * blocks:
-            pairs = blocks == 1 and not through and not backward
+            pairs = blocks == 1 and not through and not gradient
             together = int(rng.choice([0, 1, 2, 4] if pairs else [0, 1])) if blocks == 1 else 0
-            return of_fields(operation, (threads, block, blocks, given, each, together))
+            at_once = int(rng.choice([1, 2, 4, 5])) if streams else 0
+            return Config(threads, block, blocks, stages, each, together, at_once)
 
 
 # ---- one case ---------------------------------------------------------------------------------------------------------

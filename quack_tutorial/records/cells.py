@@ -16,9 +16,6 @@ LADDER_SIZES = (1024, 4096, 8192, 16384, 32768, 131072)
 # One above a power of 2, round decimal sizes, and the vocabularies of GPT-2, Llama 3 and Qwen 2.5.
 ODD_SIZES = (257, 1000, 3000, 5120, 12289, 50257, 128256, 151936)
 VOCABULARIES_TOO = (32000,)  # Llama 2's, of cross-entropy alone
-# What a sweep has besides: shorter rows, as of a head of attention; half as long again as a power of 2, and others of
-# many models.
-SWEPT_TOO = (64, 128, 384, 768, 1280, 1536, 3072, 3584, 6144, 7168, 12288, 24576, 49152, 98304, 196608)
 L2_MULTIPLE = 16  # what launches go round is so many times as large as L2, or more, see `timing`
 # Of plain kernels (words a block, warps, hints of loads and of stores), those near what sweeps find most often.
 UNSWEPT = ((1024, 8, "evict_last", ""), (1024, 4, "evict_first", ".cs"))

@@ -6,7 +6,6 @@
 | `ladder`        | the versions of a lesson and what each reaches                                            |
 | `speedups`      | how many times as fast as a baseline an implementation is, cell by cell                    |
 | `fast_p`        | the share of cells in which it is right and more than p times as fast                     |
-| `unswept`       | the rows whose size no sweep has measured, so that no table was fitted to it              |
 | `provenance`    | device, versions and date in one sentence, for captions                                   |
 """
 
@@ -15,8 +14,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from quack_tutorial.operations import OPERATIONS
-from quack_tutorial.records import FOLDER, made_by, read
 from quack_tutorial.records import bench as records
+from quack_tutorial.records import made_by
 from quack_tutorial.records.cells import CellKey
 from quack_tutorial.records.statistics import PASS_RATIO as PASS_RATIO  # which pages print
 from quack_tutorial.records.statistics import median, paired_ratio, verdict
@@ -68,17 +67,6 @@ def row(record: records.Record, cell: records.Cell) -> dict:
         "device": record.device,
         "record": Path(record.path).name,
     }
-
-
-def unswept(table: list[dict]) -> list[dict]:
-    """Those of the rows whose dtype, M and N no sweep of any card has measured: no table of configurations was fitted to them."""
-    swept = {
-        (record["operation"], size["dtype"], size["M"], size["N"])
-        for path in FOLDER.glob("*/tune/*.json")
-        for record in [read(path, "sizes")]
-        for size in record["sizes"]
-    }
-    return [row for row in table if (row["operation"], row["dtype"], row["M"], row["N"]) not in swept]
 
 
 def ladder(found, operation: str, dtype: str, N: int) -> list[dict]:

@@ -20,11 +20,6 @@ machine = {"device": device, "l2_bytes": 62914560, "sms": 132, "versions": versi
 print(json.dumps({"machine": machine}), flush=True)
 for line in sys.stdin:
     request = json.loads(line)
-    if "size" in request:
-        print(
-            json.dumps({"cell": synthetic.sweep(request["size"], request["configs"], request["crashed"])}), flush=True
-        )
-        continue
     steps = ["ceiling", *[p for p in request["providers"] if p not in request["crashed"]], "timing"]
     for step in steps:
         print(json.dumps({"doing": step}), flush=True)

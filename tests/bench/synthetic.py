@@ -70,22 +70,3 @@ def record(*cells, **more):
         cells=cells,
     )
     return replace(made, **more)
-
-
-def sweep(size, configs, crashed=None):
-    """A sweep of a kernel's configurations in which few threads are quick, and those of 512 a block are refused."""
-    made = []
-    for at, config in enumerate(configs):
-        label = "/".join(map(str, config))
-        if label in (crashed or {}):
-            made.append({"config": list(config), "status": "crashed", "message": crashed[label]})
-        elif config[1] == 512:
-            made.append({"config": list(config), "status": "refused", "message": "RuntimeError: too many resources"})
-        else:
-            us = 10.0 + config[0] / 100 + config[1] / 1000
-            made.append({"config": list(config), "status": "ok", "rough_us": us, "error": 0.5})
-            if at < 6:
-                made[-1]["us"] = us + 0.5
-    moved = bytes_moved(CellKey(size["operation"], size["dtype"], size["M"], size["N"]))
-    more = {"launches": 20, "slots": 1, "rounds": 7, "ceiling": "copy, 2048 words, 4 warps", "ceiling_us": 9.5}
-    return {**size, "bytes_moved": moved, **more, "candidates": made}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import command, record, sweep, tune
+from bench import command, record, sweep
 from quack_tutorial import records
 from quack_tutorial.records import save
 
@@ -37,7 +37,6 @@ def items(*names):
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     (tmp_path / "h100/bench").mkdir(parents=True)
-    (tmp_path / "h100/tune").mkdir()
     monkeypatch.setattr(record, "find_spec", lambda name: name)
     monkeypatch.setenv("QUACK_TUTORIAL_CACHE", "")
     monkeypatch.delenv("QUACK_TUTORIAL_CACHE")
@@ -106,18 +105,6 @@ def test_host_times_are_of_kernels_that_an_earlier_process_kept(folder, root):
     assert record.left(*items("host"), folder, 8) == 0
 
 
-def test_every_sweep_that_a_page_shows_is_an_item(root):
-    shown = re.findall(
-        r'heat_map\("([^"]+)", ("\w+"), (\d+)', "".join(f.read_text() for f in root.glob("notebooks/*.md"))
-    )
-    measured = set()
-    for item in record.ITEMS:
-        if item.words.startswith("tune "):
-            sizes = tune.requested_sizes(parsed_by(tune, record.words_of(item, Path("h100"), 8)[1:]))
-            measured |= {(size.operation, f'"{size.dtype}"', str(size.N)) for size in sizes}
-    assert len(shown) > 5 and set(shown) <= measured
-
-
 def test_what_does_not_fit_into_the_time_or_cannot_be_imported_is_left(folder, root, capsys, monkeypatch):
     gpu = FakeGPU(root)
     assert record.measure(items("memory", "levels"), folder, parsed("--minutes", "1"), gpu, HERE) == 0
@@ -135,13 +122,13 @@ def test_what_does_not_fit_into_the_time_or_cannot_be_imported_is_left(folder, r
 )
 def test_an_item_s_records_of_another_machine_are_measured_anew(folder, capsys, other, why):
     """And no other item's. A package that only one of them names is no contradiction."""
-    names = ("bench/softmax", "profile", "tune/rmsnorm-backward-aligned", "tune/softmax-aligned")
+    names = ("bench/softmax", "levels", "profile")
     for name in names:
-        save(folder / f"{name}.json", HERE | other | {"sizes": [], "operation": "softmax", "rows": "aligned"})
-    assert record.measure(items("tune softmax"), folder, parsed(), lambda command, seconds: 0, HERE) == 0
+        save(folder / f"{name}.json", HERE | other | {"cells": [], "operation": "softmax", "series": "peers"})
+    assert record.measure(items("profile"), folder, parsed(), lambda command, seconds: 0, HERE) == 0
     kept = [str(path.relative_to(folder)).removesuffix(".json") for path in sorted(folder.rglob("*.json"))]
-    assert kept == list(names[: 3 if why else 4])
-    assert (f"softmax-aligned.json is of another {why}: it is measured anew" in capsys.readouterr().out) == bool(why)
+    assert kept == list(names[: 2 if why else 3])
+    assert (f"profile.json is of another {why}: it is measured anew" in capsys.readouterr().out) == bool(why)
 
 
 def test_a_command_is_ended_when_its_time_is_over(capsys, monkeypatch):
@@ -221,7 +208,7 @@ def test_wrong_numbers_and_broken_records_are_refused_in_one_sentence(folder, mo
     ):
         assert record.run(parsed(*words)) == 1
         assert capsys.readouterr().err == f"record: {said}\n"
-    for item, name in (("peers", "bench/softmax"), ("tune softmax", "tune/softmax-aligned"), ("profile", "profile")):
+    for item, name in (("peers", "bench/softmax"), ("profile", "profile")):
         for content in ("", "[]", "{}"):
             (folder / f"{name}.json").write_text(content)
             assert record.run(parsed(item)) == 1

@@ -138,9 +138,3 @@ def test_fast_p_counts_what_is_right_and_more_than_p_times_as_fast():
         round(results.speedups(found, "quack", "best peer")[synthetic.CellKey("softmax", "bfloat16", 8192, 256)], 3)
         == 2.727
     )
-
-
-def test_cells_that_no_sweep_measured():
-    cell = {"operation": "softmax", "dtype": "float32", "M": 32768, "N": 4096}
-    other = cell | {"dtype": "float16"}  # sweeps of softmax took float16 at odd lengths alone
-    assert results.unswept([cell, other]) == [other]

@@ -6,11 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from quack_tutorial.kernels.tuned.candidates import PIPELINED
-from quack_tutorial.kernels.tuned.config import Config, elements_held
-from quack_tutorial.kernels.tuned.rmsnorm_backward import rmsnorm_backward
+from quack_tutorial.kernels.tuned.config import Config
+from quack_tutorial.kernels.tuned.norm_backward import RMSNormBackward
 from quack_tutorial.kernels.tuned.row_tile import PROMISES, RowTile
-from quack_tutorial.kernels.tuned.tables import OTHERS, TABLES
 from quack_tutorial.operations.kernel import element
 from quack_tutorial.records import suite
 from validation import rows
@@ -36,25 +34,20 @@ def test_a_sample_of_the_real_thing():
     assert all(0 < row[3] <= 1 for row in found.rows if row[1] + row[2])
 
 
-def test_what_is_recorded_tried_every_line_of_the_tables():
+def test_what_is_recorded_tried_what_the_rule_gives():
     recorded = {operation: shipped for operation, shipped, *_ in suite.load(suite.default_folder() / "rows.json").rows}
     assert recorded == Counter(case.operation for case in rows.shipped_cases()), "python -m validation rows --record"
 
 
-def test_every_line_of_the_tables_is_a_case():
-    tried = {}
-    for case in rows.shipped_cases():
-        tried.setdefault((case.operation, case.dtype, case.rows), []).append((case.N, case.config))
-    assert all(len(cases) == len(set(cases)) for cases in tried.values())
-    lines = {}
-    for (operation, bits, kind), of_card in (entry for table in (TABLES, *OTHERS.values()) for entry in table.items()):
-        kernel = {"rmsnorm residual backward": "rmsnorm backward"}.get(operation, operation)
-        of_kernel = lines.setdefault((kernel, {32: "float32", 16: "float16"}[bits], kind), set())
-        of_kernel |= {(limit * 8 // bits, Config(**named)) for limit, named in of_card}
-    assert tried.keys() == lines.keys()
-    for key, of_kernel in lines.items():
-        assert of_kernel <= set(tried[key]) and len(tried[key]) == 2 * len(of_kernel)
-        assert {config for _, config in tried[key]} == {config for _, config in of_kernel}
+def test_what_ships_is_tried_with_and_without_stages_clusters_and_several_rows_a_block():
+    cases = rows.shipped_cases()
+    assert len(cases) == len(set(cases))
+    for operation in rows.KERNELS:
+        of_it = [case.config for case in cases if case.operation == operation]
+        assert {1} < {config.rows_per_block for config in of_it}
+        if operation not in rows.STREAMING:
+            assert {config.blocks_per_row for config in of_it} == {1, 2, 4, 8, 16}
+            assert {0, 1} <= {config.stages for config in of_it} if operation not in rows.GRADIENTS else {0, 3}
 
 
 def test_random_cases_cover_kinds_of_rows_types_and_spreads():
@@ -65,16 +58,13 @@ def test_random_cases_cover_kinds_of_rows_types_and_spreads():
     assert {c.config.blocks_per_row for c in cases} == {1, 2, 4}
     assert any(c.config.threads_per_block > c.config.threads_per_row for c in cases)
     norms, backwards = ("rmsnorm", "layernorm"), ("rmsnorm backward", "layernorm backward")
-    through = {(rows.SPREAD_AS.get(c.operation, c.operation), c.config.stages) for c in cases if c.config.stages}
-    assert through == {(name, stages) for name, (_, some) in PIPELINED.items() for stages in some[:2]}
+    through = {(c.operation, c.config.stages) for c in cases if c.config.stages}
+    once = set(rows.KERNELS) - set(backwards) - set(rows.STREAMING)
+    assert through == {(name, 1) for name in once} | {(name, stages) for name in backwards for stages in (1, 2, 3)}
     assert {c.config.rows_each for c in cases if c.operation in norms} == {1, 2, 3, 4}
     assert {c.config.rows_each for c in cases if c.operation not in norms or c.rows != "aligned"} == {1}
     together = {(c.operation, c.config.blocks_together) for c in cases if c.config.blocks_per_row == 1}
     assert together >= {(name, k) for name in rows.KERNELS for k in ((0, 1) if name in backwards else (0, 1, 2, 4))}
-    assert any(
-        c.operation in backwards and c.rows == "aligned" and c.config.row_ahead and elements_held(c.config, c.N) > 16
-        for c in cases
-    )
     # Several rows in a stage: of a part of a warp each, of a warp, of several warps.
     spreads = [c.config for c in cases if c.operation in backwards and c.config.stages > 1]
     several = {np.sign(s.threads_per_row - 32) for s in spreads if s.threads_per_block > s.threads_per_row}
@@ -154,5 +144,5 @@ def test_a_last_block_without_rows_for_all_its_places_is_looked_at(monkeypatch, 
 def test_sums_of_a_block_meet_in_shared_memory_with_and_without_gaps(dtype, N, spread, gap):
     case = rows.Case("rmsnorm backward", dtype, 7, N, "aligned", Config(*spread), 0, 0, 0, 7)
     assert rows.try_case(case)[1] == []
-    kernel = rmsnorm_backward(element(dtype), N, config=case.config)
+    kernel = RMSNormBackward(element(dtype), N, config=case.config)
     assert kernel.sums_through_smem and kernel.gap() == gap

@@ -2,23 +2,10 @@
 
 import pytest
 
-from quack_tutorial.kernels.tuned.tables import TABLES
 from quack_tutorial.operations import KERNELS
 from quack_tutorial.operations.kernel import Rows
 from tests.validation.stand_ins import quiet, stand_in
 from validation.gpu import sanitizer, shipped, worker
-
-
-def test_every_line_of_every_table_is_watched():
-    for (operation, bits, _), lines in TABLES.items():
-        dtype = {32: "float32", 16: "bfloat16"}[bits]
-        watched = [
-            {N for of, _, N in shipped.cases(name) if of == dtype}
-            for name, call in shipped.CALLS.items()
-            if operation in call.operations
-        ]
-        assert watched and all(line[0] * 8 // bits in sizes for sizes in watched for line in lines)
-
 
 REPORT = """========= Invalid __global__ read of size 16 bytes
 =========     at kernel_cutlass_kernel_0+0x110

@@ -9,7 +9,7 @@
 | `cross_entropy`           | a loss a row; their mean and its gradient                                              |
 | `cross_entropy_with_grad` | losses and gradient at once                                                            |
 
-Each call goes through every length at which one of its tables has a line, and some short ones, in float32 and bfloat16. The
+Each call goes through the lengths at which the rule changes what it gives, and some others, in float32 and bfloat16. The
 rows are contiguous, so those of odd lengths start anywhere; there are enough of them that a block which goes through rows
 takes several turns. Every tensor is an allocation of its own, so that the first byte past one is found.
 
@@ -23,15 +23,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from quack_tutorial.kernels.layout import VECTOR_BYTES
-from quack_tutorial.kernels.tuned.choice import default_config
-from quack_tutorial.kernels.tuned.config import SPREAD_AS
-from quack_tutorial.kernels.tuned.tables import TABLES
+from quack_tutorial.kernels.tuned.rule import sizes
 from quack_tutorial.records import suite as report
 from validation.gpu.sanitizer import TOOLS, first_report, said_by, watched
+from validation.rows import LENGTHS
 from validation.workers import ALL_DONE, LAUNCHED
 
 TIMEOUT_S = 400
-SHORT = (1, 3, 31, 64, 320)
+SHORT = (1, 3, 31, 64, 320, 1001, 12289)
 BITS = {"float32": 32, "bfloat16": 16}
 MATRIX_BYTES, LEAST_ROWS, MOST_ROWS = 16 << 20, 16, 4096
 PORTABLE_BLOCKS = 8  # of a cluster
@@ -101,15 +100,9 @@ def cases(name: str, tool: str = "memcheck") -> list[tuple[str, int, int]]:
     """(dtype, M, N) that a call is watched at by a tool."""
     found, operations = [], CALLS[name].operations
     for dtype, bits in BITS.items():
-        limits = {
-            line[0] * 8 // bits
-            for (operation, of_bits, _), lines in TABLES.items()
-            for line in lines
-            if of_bits == bits and operation in (*operations, *(SPREAD_AS.get(name, name) for name in operations))
-        }
-        for N in sorted(limits | set(SHORT)):
+        for N in sorted({row_bytes * 8 // bits for row_bytes in LENGTHS} | set(SHORT)):
             rows = "aligned" if N * bits % (8 * VECTOR_BYTES) == 0 else "congruent"
-            blocks = max(default_config(operation, bits, N, rows).blocks_per_row for operation in operations)
+            blocks = max(sizes(operation, bits, N, rows).blocks_per_row for operation in operations)
             M = min(MOST_ROWS, max(LEAST_ROWS, MATRIX_BYTES * 8 // (N * bits)))
             found.append((dtype, 1 if tool == "synccheck" and blocks > PORTABLE_BLOCKS else M, N))
     return found

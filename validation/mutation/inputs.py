@@ -8,7 +8,7 @@ is mutated does not depend on the type.
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 
 import numpy as np
@@ -17,12 +17,13 @@ from cutesim.simulation import simulate
 from quack_tutorial import reference
 from quack_tutorial.kernels.reduce import ClusterReduce
 from quack_tutorial.kernels.tuned import loss, tile_copy
-from quack_tutorial.kernels.tuned.config import STREAMING, of_fields
+from quack_tutorial.kernels.tuned.config import Config
 from quack_tutorial.kernels.tuned.sum_of_parts import ColumnSum
 from quack_tutorial.operations import KERNELS, OPERATIONS
 from quack_tutorial.operations.kernel import COLUMNS, MATRIX, PARTS, TARGETS, element
 from validation import outputs
 from validation.mutation import kernels as mutation_kernels
+from validation.rows import STREAMING
 
 MAX_STEPS = 200_000
 IGNORED = -100
@@ -75,10 +76,8 @@ MORE = (
     ("rmsnorm, rmsnorm backward, layernorm backward", (64, 64, 1, 2), 9, 400),
     ("rmsnorm, rmsnorm backward, layernorm backward", (64, 64, 2, 3), 9, 1024),
     ("rmsnorm, rmsnorm backward, layernorm backward", (64, 64, 1, 3), 2, 256),
-    # The next row comes ahead in registers; there are parts without a row.
-    ("rmsnorm, rmsnorm backward, layernorm backward", (64, 64, 1, 1), 9, 512),
-    ("rmsnorm, rmsnorm backward, layernorm backward", (64, 64, 1, 1), 2, 256),
-    # A row leaves its place in shared memory for registers, and the weights stay there; three turns, and none for the last block.
+    ("rmsnorm", (64, 64, 1, 1), 9, 512),
+    # The only stage is free once the row has been read, and weights stay in shared memory; three turns, none for the last block.
     ("rmsnorm backward, layernorm backward", (32, 32, 1, 1), 5, 640, dict(count=2)),
     ("rmsnorm backward", (32, 32, 1, 1), 5, 640, dict(count=6)),
     ("rmsnorm backward, layernorm backward", (64, 64, 2, 1), 5, 2560, dict(count=2)),
@@ -133,14 +132,16 @@ class Draw:
 
 
 def shipped(operation, spread, M, N, rows="aligned", **how):
-    """A case of a kernel that ships, spread as the numbers of its configuration say (see `config.of_fields`)."""
+    """A case of a kernel that ships, spread as the first numbers of a `Config` say; of one that streams the fourth are vectors."""
     kernel, draw = KERNELS[operation], Draw(**how)
 
     def given():
         numbers = {"ignore_index": draw.ignored} if "target" in kernel.parameters else {}
         return kernel.arguments(M, N, draw) | numbers
 
-    host = kernel.host(given(), rows, of_fields(operation, spread))
+    fourth = "vectors_at_once" if operation in STREAMING else "stages"
+    config = Config(*spread[:3], **dict(zip((fourth, "rows_each", "blocks_together"), spread[3:])))
+    host = kernel.host(given(), rows, config)
     return Case(
         f"{operation}({M} x {N}, {rows}, {spread}{''.join(f', {name} {value}' for name, value in how.items())})",
         host,
@@ -169,10 +170,6 @@ def ships():
         for operation in operations.split(", "):
             rows, how = (*rest, "aligned", {})[:2] if rest and isinstance(rest[0], str) else ("aligned", *rest, {})[:2]
             yield shipped(operation, spread, M, N, rows, **how)
-    # Through shared memory without a word to L2.
-    case = shipped("rmsnorm backward", (64, 64, 1, 2), 5, 400, count=2)
-    case.function.tile.hint = None
-    yield replace(case, name=f"{case.name}, not kept")
 
 
 def numbers(seed, *shape, gap=0, spread=1):

@@ -1,0 +1,103 @@
+"""The rule of sizes: what it gives is a configuration that its kernel takes, and nearly the best that recorded sweeps found."""
+
+import json
+from statistics import mean
+
+import pytest
+
+from quack_tutorial import card
+from quack_tutorial.hardware import ITEM_BYTES
+from quack_tutorial.kernels.layout import SHARED_BYTES
+from quack_tutorial.kernels.tuned.config import MAX_N, Config, vector_elements
+from quack_tutorial.kernels.tuned.rule import LEAST_CLUSTER_BYTES, SPREADS, sizes
+from quack_tutorial.records import FOLDER
+
+OPERATIONS = (*SPREADS, "cross-entropy", "cross-entropy backward", "rmsnorm backward", "layernorm backward")
+LENGTHS = (*range(1, 66), *range(66, 9000, 61), *range(9000, MAX_N, 4099), MAX_N)
+
+
+def given(operation):
+    for width, promise in ((w, p) for w in (16, 32) for p in ("aligned", "congruent", "any")):
+        for N in LENGTHS:
+            starts_right = N * width % 128 == 0
+            if promise == "any" or starts_right == (promise == "aligned"):
+                yield width, promise, N, sizes(operation, width, N, promise)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_thread_has_registers_and_a_block_shared_memory_for_every_row(operation):
+    tensors = 2 if operation.endswith("norm backward") else 1
+    for width, promise, N, config in given(operation):
+        held = N / config.threads_per_row / config.blocks_per_row
+        streams = config.vectors_at_once * vector_elements(width, N, promise)
+        assert (streams or held * (not config.stages)) <= 64 * tensors, (width, promise, N, config)
+        rows = config.threads_per_block // config.threads_per_row
+        in_shared = config.stages * tensors * rows * N * width // 8 // config.blocks_per_row
+        assert in_shared <= SHARED_BYTES - 1024, (width, promise, N, config)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_block_has_few_threads_without_an_element(operation):
+    for width, promise, N, config in given(operation):
+        if N >= 1024 and not config.stages:
+            vectors = N // vector_elements(width, N, promise)
+            assert config.threads_per_row * config.blocks_per_row <= 1.35 * vectors + 32, (width, promise, N, config)
+
+
+def test_blocks_of_different_rows_start_together_only_where_they_move_enough():
+    for operation in SPREADS:
+        for width, _, N, config in given(operation):
+            if config.blocks_together and not config.stages:
+                of_row = N * width // 8 * SPREADS[operation].tensors
+                assert config.blocks_together * config.rows_per_block * of_row >= LEAST_CLUSTER_BYTES, (N, config)
+
+
+@pytest.mark.parametrize("name", ("a100_80", "l4", "rtx4090"))
+def test_a_card_without_clusters_and_bulk_copies_has_rows_in_one_block_as_far_as_registers_go(name):
+    with card.taken_for(name):
+        for operation in OPERATIONS:
+            gradient = operation.endswith("norm backward")
+            for width, _, N, config in given(operation):
+                assert not config.stages and (config.cluster is None or config.blocks_per_row > 1), (N, config)
+                if N * width // 8 <= (26 if gradient else 128) * 1024:
+                    assert config.blocks_per_row == 1, (operation, N, config)
+
+
+def recorded():
+    """(operation, bits of an element, N, {configuration's label: time}) of the sweeps of aligned rows."""
+    for path in sorted(FOLDER.glob("*/tune/*-aligned.json")):
+        sweep = json.loads(path.read_text(encoding="utf-8"))
+        for size in sweep["sizes"]:
+            times = {}
+            for one in size["candidates"]:
+                if one["status"] == "ok":
+                    row, block, blocks, ahead, each, together, _ = (
+                        *one["config"],
+                        *(1, 0, 0)[len(one["config"]) - 4 :],
+                    )
+                    ways = dict(stages=ahead) if sweep["operation"] in SPREADS else dict(vectors_at_once=ahead)
+                    label = Config(row, block, blocks, rows_each=each, blocks_together=together, **ways).label
+                    times.setdefault(label, []).append(one.get("us", one["rough_us"]))
+            yield sweep["operation"], 8 * ITEM_BYTES[size["dtype"]], size["N"], {k: min(v) for k, v in times.items()}
+
+
+# What the rule may lose against the best of a sweep, in the mean and at most, where the sweep tried what the rule gives.
+LOSES = {
+    "softmax": (0.006, 0.03),
+    "softmax backward": (0.007, 0.03),
+    "rmsnorm": (0.012, 0.13),
+    "layernorm": (0.02, 0.12),
+    "cross-entropy fused": (0.008, 0.05),
+    "cross-entropy": (0.012, 0.1),
+    "cross-entropy backward": (0.006, 0.04),
+}
+
+
+@pytest.mark.parametrize("operation", LOSES)
+def test_the_rule_loses_little_where_a_sweep_tried_it(operation):
+    lost = []
+    for swept, width, N, times in recorded():
+        if swept == operation and (label := sizes(operation, width, N).label) in times:
+            lost.append(times[label] / min(times.values()) - 1)
+    assert len(lost) >= 5
+    assert mean(lost) < LOSES[operation][0] and max(lost) < LOSES[operation][1], (mean(lost), max(lost), len(lost))
