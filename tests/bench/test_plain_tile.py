@@ -38,10 +38,10 @@ def test_it_has_the_reads_and_writes_of_the_operation_s_ceiling(operation):
     assert OPERATIONS[operation].pattern == pattern
     for dtype, N in (("bfloat16", 1024), ("float16", 262144), ("float32", 50257)):
         kernel, specs = plain_tile.made(operation, ours.contiguous_rows(dtype, N))
-        text = ptx(kernel, *specs)
+        text, each = ptx(kernel, *specs), kernel.tile.rows_each
         assert text.count("createpolicy") > 0 and ".local" not in text
-        assert len(re.findall(r"ld\.global\.L2::cache_hint\.v4", text)) == kernel.reads * kernel.tile.vectors
-        assert len(re.findall(r"st\.global\.v4", text)) == kernel.tile.vectors
+        assert len(re.findall(r"ld\.global\.L2::cache_hint\.v4", text)) == kernel.reads * kernel.tile.vectors * each
+        assert len(re.findall(r"st\.global\.v4", text)) == kernel.tile.vectors * each
 
 
 def test_its_name_says_how_rows_are_spread():

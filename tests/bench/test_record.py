@@ -124,7 +124,10 @@ def test_an_item_s_records_of_another_machine_are_measured_anew(folder, capsys, 
     """And no other item's. A package that only one of them names is no contradiction."""
     names = ("bench/softmax", "levels", "profile")
     for name in names:
-        save(folder / f"{name}.json", HERE | other | {"cells": [], "operation": "softmax", "series": "peers"})
+        save(
+            folder / f"{name}.json",
+            HERE | other | {"cells": [], "cases": [], "operation": "softmax", "series": "peers"},
+        )
     assert record.measure(items("profile"), folder, parsed(), lambda command, seconds: 0, HERE) == 0
     kept = [str(path.relative_to(folder)).removesuffix(".json") for path in sorted(folder.rglob("*.json"))]
     assert kept == list(names[: 2 if why else 3])
