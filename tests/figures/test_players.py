@@ -576,6 +576,13 @@ def test_narrow_pictures_fit_a_phone_and_hold_the_same_boxes():
         assert len(corners) == len(scene.boxes)
 
 
+def test_a_run_without_a_race_says_so(capsys):
+    trace = traces.block_reduce()
+    beyond = Finding("out of bounds", "Out of bounds.", (), 0, (0,), (0,), 1)
+    for findings in ((), (beyond,)):
+        assert figures.race(trace, *findings) is None and capsys.readouterr().out == "No race was found.\n"
+
+
 def test_a_race_of_another_run_is_refused():
     trace = traces.block_reduce(barrier=False)
     with pytest.raises(ValueError, match="is it this run's"):
