@@ -343,6 +343,12 @@ def without_frames(error: BaseException) -> BaseException:
     return error.with_traceback(None)
 
 
+def interrupted(error: KeyboardInterrupt) -> KeyboardInterrupt:
+    """The same, which a notebook shows with the line of the reader's that it came in."""
+    error.line, error.args = next(reversed(_cell_lines(error)), None), ("Interrupted.",)
+    return without_frames(error)
+
+
 def _cell_lines(error: BaseException) -> list[Line]:
     """The lines of notebook cells that an error has passed through, outermost first."""
     found, frame = [], error.__traceback__

@@ -57,7 +57,7 @@ def simulate(
     | `values=True`      | records the numbers as well, which `figures.butterfly` and others draw                           |
     | `blocks=k`         | simulates only the first k blocks of each launch                                                 |
     | `fill`             | chooses the values that uninitialised memory holds                                               |
-    | `max_steps`        | how many steps of loops a warp may take before they are taken for an endless loop                 |
+    | `max_steps`        | how many steps of loops a warp may take before they are taken for an endless loop; by default also 30 s |
     | `exact=True`       | runs the kernel once more in float64 as well (`Run.exact`), which tells a wrong formula from rounding |
     | `on_device=True`   | takes the tensors for a GPU's, whose numbers the host's code cannot touch                         |
     | `dynamic`          | which extents and strides are known only when the kernel runs; see below                          |

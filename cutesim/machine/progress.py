@@ -31,7 +31,11 @@ class Progress:
         self.width = 0  # of the line that stands there
 
     def update(self, name: str, done: float, blocks: int) -> None:
-        """`done` of the launch's `blocks` have been simulated; called often, writes seldom."""
+        """`done` of the launch's `blocks` have been simulated."""
+        self.say(f"simulating {name}: {int(100 * done / blocks)} % of {blocks:,} block{'s' * (blocks != 1)}")
+
+    def say(self, text: str) -> None:
+        """Called often, writes seldom."""
         now = time.monotonic()
         if now < self.due:
             return
@@ -39,7 +43,6 @@ class Progress:
             self.due = float("inf")
             return
         self.due = now + EVERY
-        text = f"simulating {name}: {int(100 * done / blocks)} % of {blocks:,} block{'s' * (blocks != 1)}"
         self._write(text)
         self.width = len(text)
 

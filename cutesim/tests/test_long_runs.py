@@ -12,7 +12,7 @@ import pytest
 from dsl import bounds, language
 
 from cutesim.context import STATE
-from cutesim.machine import progress
+from cutesim.machine import loops, progress
 from cutesim.simulation import simulate
 
 X = np.arange(128, dtype=np.float32)
@@ -83,12 +83,13 @@ def test_ctrl_c_stops_an_endless_kernel_and_the_next_run_works(check, interrupts
 
     threading.Thread(target=press, daemon=True).start()
     start = time.monotonic()
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt) as stopped:
         try:
             simulate(language.endless, X, np.zeros(128, np.float32), check=check, max_steps=10**6)
         finally:
             over.set()
     assert time.monotonic() - start < 5
+    assert stopped.value._render_traceback_() == ["Interrupted."]  # by IPython; in a cell with the line of the reader's
     assert STATE.run is None and STATE.group is None and STATE.loops == 0
     out = np.zeros(32, np.float32)
     assert simulate(language.two_kernels, X[:32], out).ok
@@ -116,3 +117,9 @@ def test_many_warps_that_end_are_not_endless():
     assert (
         finding.kind == "endless" and "stopped after 9 loop steps in which no warp came to its end" in finding.message
     )
+
+
+def test_a_loop_that_takes_too_long_is_endless_too(monkeypatch):
+    monkeypatch.setattr(loops, "SECONDS", 0)
+    (finding,) = simulate(language.endless, X, np.zeros(128, np.float32)).findings
+    assert finding.kind == "endless" and "stopped after 63 loop steps" in finding.message
