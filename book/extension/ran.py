@@ -13,8 +13,8 @@ from sphinx.util import logging
 
 logger = logging.getLogger(__name__)
 
-AVOIDED = """The site is built, and its pages show this where it happened. If no edit of yours is the cause, Python 3.12 avoids it, with which
-the book is tested: make clean, then make book PYTHON=python3.12. This is Python {}."""
+AVOIDED = """The site is built, and its pages show this where it happened. If no edit of yours is the cause, Python 3.12 avoids it,
+with which the book is tested: make clean, then make book PYTHON=python3.12. This is Python {}."""
 
 
 def said(notebook):
