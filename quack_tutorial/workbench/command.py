@@ -150,12 +150,14 @@ def _links_in_copies(text: str, found: dict[str, bytes]) -> str:
     """A copy's text with links to what stands among the copies for a page of the book: a notebook, or the first page."""
 
     def linked(link) -> str:
-        folder, name = link.groups()
+        folder, name, below = link.groups()
         if name in IN_ITS_PLACE:
             return f"](../{IN_ITS_PLACE[name]})"
+        if below:  # a page that is made from docstrings
+            return f"]({folder}{name}.md)"
         return f"]({folder}{name}.ipynb)" if f"book/{name}.ipynb" in found else link[0]
 
-    return re.sub(r"\]\((\.\./book/|)([\w-]+)\.(?:md|ipynb)\)", linked, text)
+    return re.sub(r"\]\((\.\./book/|)([\w-]+)(/[\w-]+)?\.(?:md|ipynb)\)", linked, text)
 
 
 def _pages() -> dict[str, bytes]:
