@@ -13,6 +13,8 @@ ipywidgets. Without ipywidgets it says its piece once, for the first choice; whi
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 
 import numpy as np
@@ -147,8 +149,15 @@ def _panel(say, device, **choices):
         )
         for name, values in choices.items()
     }
+
+    def said(**chosen):
+        with contextlib.redirect_stderr(
+            io.StringIO()
+        ):  # a progress line would stay: ipywidgets' output cannot be emptied
+            say(device, **chosen)
+
     display(HTML(KEEPS_ITS_KEYS))
-    return ipywidgets.interactive(lambda **chosen: say(device, **chosen), **controls)
+    return ipywidgets.interactive(said, **controls)
 
 
 def _sms() -> int:

@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -59,9 +60,14 @@ def test_a_file_and_a_build_get_nothing(monkeypatch):
     assert written(monkeypatch, Terminal()) == ""
 
 
-def test_a_notebook_s_stderr_is_watched(monkeypatch):
+def test_a_notebook_has_an_output_that_ends_empty_and_nothing_on_stderr(monkeypatch):
+    display = pytest.importorskip("IPython.display", reason="IPython is not installed, which has outputs")
+    shown = []
+    output = SimpleNamespace(update=lambda data, raw: shown.append(data["text/plain"]))
+    monkeypatch.setattr(display, "display", lambda data, **_: output.update(data, True) or output)
     stream = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})()
-    assert "100 % of 2 blocks" in written(monkeypatch, stream)
+    assert written(monkeypatch, stream) == ""
+    assert "100 % of 2 blocks" in shown[1] and shown[-1] == ""
 
 
 @pytest.fixture
