@@ -10,7 +10,7 @@ ARGS ?=
 PORT ?= 8000
 # make book: whether a warning, such as of a cell that wrote to stderr, fails it (STRICT=1).
 STRICT ?=
-# make lab: the address to listen on, and whether nbgrader's menus are wanted (INSTRUCTOR=1).
+# make lab: the address to listen on. make install: whether nbgrader comes, too (INSTRUCTOR=1).
 IP ?=
 INSTRUCTOR ?=
 
@@ -92,8 +92,7 @@ install: $(LAB)
 
 # PORT is serve's unless it is given here: then JupyterLab takes that one, and otherwise the first free one from 8888 on.
 lab: $(LAB)
-	@$(BIN)/quack-tutorial lab $(if $(filter-out file,$(origin PORT)),--port $(PORT)) $(if $(IP),--ip $(IP)) \
-	    $(if $(INSTRUCTOR),--instructor)
+	@$(BIN)/quack-tutorial lab $(if $(filter-out file,$(origin PORT)),--port $(PORT)) $(if $(IP),--ip $(IP))
 
 notebooks: $(INSTALLED)
 	$(BIN)/python scripts/sync_notebooks.py

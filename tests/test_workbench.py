@@ -217,13 +217,11 @@ def test_root_is_allowed_only_to_root(monkeypatch, tmp_path):
 
 
 def test_kernels_and_terminals_find_this_environments_commands_first():
-    found = command.environment({"PATH": "/usr/bin", "JUPYTER_CONFIG_PATH": "/theirs"}, instructor=False)
+    found = command.environment({"PATH": "/usr/bin", "JUPYTER_CONFIG_PATH": "/theirs"})
     first, *others = found["PATH"].split(os.pathsep)
     assert first == os.path.dirname(command.sys.executable) and others == ["/usr/bin"]
     names = [os.path.basename(folder) for folder in found["JUPYTER_CONFIG_PATH"].split(os.pathsep)]
-    assert names == ["reader", "all", "theirs"]
-    teaching = command.environment({}, instructor=True)["JUPYTER_CONFIG_PATH"]
-    assert teaching == str(command.CONFIG / "all")
+    assert names == ["config", "theirs"]
 
 
 def test_jupyterlab_reads_the_settings(monkeypatch, tmp_path):
@@ -231,12 +229,13 @@ def test_jupyterlab_reads_the_settings(monkeypatch, tmp_path):
     settings = pytest.importorskip("jupyterlab_server.settings_utils", reason="JupyterLab is not installed")
     from jupyterlab_server.config import get_page_config
 
-    for instructor in (False, True):
-        monkeypatch.setenv("JUPYTER_CONFIG_PATH", command.environment({}, instructor)["JUPYTER_CONFIG_PATH"])
-        disabled = get_page_config([str(tmp_path)])["disabledExtensions"]
-        assert ("@jupyter/nbgrader" in disabled) is not instructor
-        overrides, error = settings._get_overrides(str(tmp_path))
-        assert not error and overrides["@jupyterlab/apputils-extension:notification"]["fetchNews"] == "false"
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", command.environment({})["JUPYTER_CONFIG_PATH"])
+    assert "@jupyter/nbgrader" in get_page_config([str(tmp_path)])["disabledExtensions"]
+    overrides, error = settings._get_overrides(str(tmp_path))
+    assert not error and overrides["@jupyterlab/apputils-extension:notification"]["fetchNews"] == "false"
+    assert overrides["@jupyter-widgets/jupyterlab-manager:plugin"] == {
+        "saveState": True
+    }  # else "model not found" when reopened
 
 
 def test_a_taken_port_is_named_and_the_next_one_found(capsys, monkeypatch, tmp_path):
@@ -262,7 +261,7 @@ def test_a_taken_port_is_named_and_the_next_one_found(capsys, monkeypatch, tmp_p
     [
         ([], "9001", "dsl,jupyter", "lab --port 9001"),
         (["PORT=9000", "EXTRAS=cu13,book,test"], None, "cu13,jupyter", "lab --port 9000"),
-        (["IP=0.0.0.0", "INSTRUCTOR=1"], None, "dsl,labs", "lab --ip 0.0.0.0 --instructor"),
+        (["IP=0.0.0.0", "INSTRUCTOR=1"], None, "dsl,labs", "lab --ip 0.0.0.0"),
         (["EXTRAS=book,test"], None, "jupyter", "lab"),
     ],
 )

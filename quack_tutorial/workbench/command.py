@@ -36,7 +36,6 @@ def add_arguments(parser) -> None:
     parser.add_argument("--port", type=int, help=f"default: the first free one from {FIRST_PORT} on")
     parser.add_argument("--ip", default="127.0.0.1", help="the address to listen on; 0.0.0.0 is all of the machine's")
     parser.add_argument("--no-browser", action="store_true", help="open none, and print the tunnel's line")
-    parser.add_argument("--instructor", action="store_true", help="with nbgrader's menus")
     parser.add_argument(
         "--work", type=Path, default=ROOT / WORK, help="the folder of your copies (default: %(default)s)"
     )
@@ -62,8 +61,6 @@ def start(args) -> int:
         raise Refused("the notebooks are in the repository: clone it and type make lab there")
     if not args.copies:
         require("JupyterLab is not installed in this environment", "jupyter", "jupyterlab", "jupytext")
-    if args.instructor:
-        require("nbgrader is not installed", "labs", "nbgrader")
     try:
         prepare(args.work)
     except OSError as error:
@@ -83,7 +80,7 @@ def start(args) -> int:
         raise Refused(f"{taken} is taken: name another one: make lab PORT=9000, or quack-tutorial lab --port 9000")
     token = os.environ.setdefault("JUPYTER_TOKEN", secrets.token_hex(24))
     browser = not args.no_browser and has_browser(os.environ)
-    os.environ.update(environment(os.environ, args.instructor))
+    os.environ.update(environment(os.environ))
     for name in (
         "MAKEFLAGS MAKELEVEL MFLAGS MAKEOVERRIDES PORT".split()
     ):  # of the make that started this; terminals type it too
@@ -215,18 +212,22 @@ def options(home: Path, ip: str, port: int, browser: bool) -> list[str]:
         "--LabApp.log_level=ERROR",
         "--ServerApp.log_level=ERROR",
     ]
+    with suppress(ImportError):
+        import zmq
+
+        if zmq.has("curve"):  # without it each kernel warns in the terminal
+            words.append("--KernelManager.transport_encryption=auto")
     if os.name == "posix":  # without this, where its output is no terminal, a login shell, which sets PATH anew
         shell = os.environ.get("SHELL") or shutil.which("bash") or "sh"
         words.append(f"--ServerApp.terminado_settings=shell_command={shell}")
     return [*words, "--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else words
 
 
-def environment(known, instructor: bool) -> dict[str, str]:
-    """What kernels and terminals find: this environment's commands and its kernel first; JupyterLab's settings for a reader."""
-    settings = [CONFIG / "all"] if instructor else [CONFIG / "reader", CONFIG / "all"]
+def environment(known) -> dict[str, str]:
+    """What kernels and terminals find: this environment's commands, its kernel and the book's settings first."""
     return {
         "PATH": _first(Path(sys.executable).parent, known.get("PATH", "")),
-        "JUPYTER_CONFIG_PATH": _first(*settings, known.get("JUPYTER_CONFIG_PATH", "")),
+        "JUPYTER_CONFIG_PATH": _first(CONFIG, known.get("JUPYTER_CONFIG_PATH", "")),
         "JUPYTER_PREFER_ENV_PATH": "1",
         machine.IN_LAB: first_page.NAME,
     }
