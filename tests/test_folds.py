@@ -180,13 +180,22 @@ jupytext: {text_representation: {extension: .md, format_name: myst}}
 kernelspec: {name: python3, display_name: Python 3}
 ---
 # Cells
+
+```{code-cell} ipython3
+import sys; print("Guards may run slower", file=sys.stderr)
+```
+```{code-cell} ipython3
+1 / 0
+```
+```{code-cell} ipython3
+:tags: [raises-exception]
+
+raise ValueError("meant")
+```
+```{code-cell} ipython3
+print(6 * 7)
+```
 """
-GIVEN = (  # a cell's tags and lines
-    ("", "import sys; print('Guards may run slower', file=sys.stderr)"),
-    ("", "1 / 0"),
-    (":tags: [raises-exception]\n\n", "raise ValueError('meant')"),
-    ("", "print(6 * 7)"),
-)
 
 
 @pytest.mark.parametrize("strict", ["", "1"])
@@ -194,18 +203,16 @@ def test_a_cell_that_raised_or_wrote_to_stderr_is_named_and_fails_a_strict_build
     yaml = pytest.importorskip("yaml", reason="the settings are YAML")
     dry = subprocess.run(["make", "-n", "-B", "book", f"STRICT={strict}"], cwd=root, capture_output=True, text=True)
     options = re.search(r"jupyter-book build \.(.*)", dry.stdout)[1].split()
-    settings = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
-    found = {"ran": str(root / "book/extension")}
-    settings = {"execute": settings["execute"], "sphinx": {"local_extensions": found, "extra_extensions": ["ran"]}}
-    (tmp_path / "_config.yml").write_text(json.dumps(settings), encoding="utf-8")
+    extension = {"local_extensions": {"ran": str(root / "book/extension")}, "extra_extensions": ["ran"]}
+    execute = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))["execute"]
+    (tmp_path / "_config.yml").write_text(json.dumps({"execute": execute, "sphinx": extension}), encoding="utf-8")
     (tmp_path / "_toc.yml").write_text("format: jb-book\nroot: page\n", encoding="utf-8")
-    page = CELLS + "".join(f"\n```{{code-cell}} ipython3\n{tags}{lines}\n```\n" for tags, lines in GIVEN)
-    (tmp_path / "page.md").write_text(page, encoding="utf-8")
-    program = Path(sys.executable).with_name("jupyter-book")
-    done = subprocess.run([program, "build", tmp_path, *options], capture_output=True, text=True)
+    (tmp_path / "page.md").write_text(CELLS, encoding="utf-8")
+    command = [Path(sys.executable).with_name("jupyter-book"), "build", tmp_path, *options]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert bool(done.returncode) == bool(strict), done.stderr
-    assert "page, cell 1 wrote to stderr: Guards may run slower\n" in done.stderr
-    assert "page, cell 2 raised ZeroDivisionError: division by zero\n" in done.stderr
+    for named in ("1 wrote to stderr: Guards may run slower\n", "2 raised ZeroDivisionError: division by zero\n"):
+        assert f"page, cell {named}" in done.stderr
     assert "make book PYTHON=" in done.stderr and "meant" not in done.stderr
     shown = (tmp_path / "_build/html/page.html").read_text(encoding="utf-8")
     assert [shown.count(kind) for kind in ("output stderr", "output traceback", ">42")] == [1, 2, 1]

@@ -19,27 +19,18 @@ with which the book is tested: make clean, then make book PYTHON=python3.12. Thi
 
 def said(notebook):
     """A sentence for each cell of a notebook that wrote to stderr, or that raised and is not meant to."""
-    for cell in notebook.cells:
-        for output in cell.get("outputs", ()):
-            text = None
-            if output.get("name") == "stderr":
-                text = f"wrote to stderr: {output.text}"
-            elif output.output_type == "error" and "raises-exception" not in cell.metadata.get("tags", ()):
-                text = f"raised {output.ename}: {output.evalue}"
-            if text:
-                yield f"cell {cell.execution_count} {textwrap.shorten(text, 300)}"
+    for cell, output in [(one, output) for one in notebook.cells for output in one.get("outputs", ())]:
+        if output.get("name") == "stderr":
+            yield textwrap.shorten(f"cell {cell.execution_count} wrote to stderr: {output.text}", 300)
+        elif output.output_type == "error" and "raises-exception" not in cell.metadata.get("tags", ()):
+            yield textwrap.shorten(f"cell {cell.execution_count} raised {output.ename}: {output.evalue}", 300)
 
 
 def name_cells(app, error):
-    if error:
-        return
-    ran = {name: Path(app.env.mystnb_config.output_folder, f"{name}.ipynb") for name in sorted(app.env.found_docs)}
-    found = [
-        f"{name}, {one}"
-        for name, file in ran.items()
-        if file.exists()
-        for one in said(nbformat.read(file, as_version=4))
-    ]
+    found = []
+    for name in () if error else sorted(app.env.found_docs):
+        file = Path(app.env.mystnb_config.output_folder, f"{name}.ipynb")
+        found += [f"{name}, {one}" for one in said(nbformat.read(file, as_version=4))] if file.exists() else []
     if found:
         logger.warning("\n".join([*found, AVOIDED.format(platform.python_version())]))
 

@@ -209,14 +209,10 @@ def options(home: Path, ip: str, port: int, browser: bool) -> list[str]:
         f"--LabApp.workspaces_dir={home / copies.KEPT / 'workspaces'}",  # of these copies, not of all that one has
         "--FileContentsManager.post_save_hook=quack_tutorial.workbench.command.after_save",
         "--LabApp.extension_manager=readonly",
+        "--KernelManager.transport_encryption=auto",  # without it each kernel warns in the terminal
         "--LabApp.log_level=ERROR",
         "--ServerApp.log_level=ERROR",
     ]
-    with suppress(ImportError):
-        import zmq
-
-        if zmq.has("curve"):  # without it each kernel warns in the terminal
-            words.append("--KernelManager.transport_encryption=auto")
     if os.name == "posix":  # without this, where its output is no terminal, a login shell, which sets PATH anew
         shell = os.environ.get("SHELL") or shutil.which("bash") or "sh"
         words.append(f"--ServerApp.terminado_settings=shell_command={shell}")
