@@ -8,7 +8,9 @@ TORCH_PIP ?=
 # More options for pytest.
 ARGS ?=
 PORT ?= 8000
-# make lab: the address to listen on, and whether nbgrader's menus are wanted (INSTRUCTOR=1).
+# make book: whether a warning, such as of a cell that wrote to stderr, fails it (STRICT=1).
+STRICT ?=
+# make lab: the address to listen on. make install: whether nbgrader comes, too (INSTRUCTOR=1).
 IP ?=
 INSTRUCTOR ?=
 
@@ -63,7 +65,7 @@ $(BUILT): $(INSTALLED) $(PAGES) $(CODE)
 	@echo "Running the chapters and building the site ..."
 	@rm -rf _build/html
 	@$(BIN)/python scripts/browser_runtime.py fetch
-	QUACK_TUTORIAL_PROGRESS=0 $(BIN)/jupyter-book build . --all --quiet -W -n --keep-going
+	QUACK_TUTORIAL_PROGRESS=0 $(BIN)/jupyter-book build . --all --quiet -n $(if $(STRICT),-W --keep-going)
 	@touch $@
 
 pdf: $(BUILT)
@@ -90,8 +92,7 @@ install: $(LAB)
 
 # PORT is serve's unless it is given here: then JupyterLab takes that one, and otherwise the first free one from 8888 on.
 lab: $(LAB)
-	@$(BIN)/quack-tutorial lab $(if $(filter-out file,$(origin PORT)),--port $(PORT)) $(if $(IP),--ip $(IP)) \
-	    $(if $(INSTRUCTOR),--instructor)
+	@$(BIN)/quack-tutorial lab $(if $(filter-out file,$(origin PORT)),--port $(PORT)) $(if $(IP),--ip $(IP))
 
 notebooks: $(INSTALLED)
 	$(BIN)/python scripts/sync_notebooks.py

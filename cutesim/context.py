@@ -309,12 +309,15 @@ ON_A_GPU = "; run this cell on a GPU"
 def not_simulated(name: str, line: Line | None = None, near: str = "", has: str = "") -> NotSimulated:
     """What is raised for something that the simulator does not have; in a notebook it says that a GPU has it.
 
-    Not where a name is spelt much like one that it has, which is more likely meant, nor where `has` says what there is.
+    Not where a name is spelt much like one that it has, which is more likely meant, nor where `has` or the name itself, behind a
+    semicolon, says what to write.
     """
     line = line or here()
     place = f" ({line.where})" if line.number else ""
     hint = f" (did you mean {near}?)" if near else f", which has {has}" if has else ""
-    error = NotSimulated(f"not simulated: {name}{hint}{place}{ON_A_GPU if _in_notebook() and not hint else ''}")
+    error = NotSimulated(
+        f"not simulated: {name}{hint}{place}{ON_A_GPU if _in_notebook() and not hint and '; ' not in name else ''}"
+    )
     error.line, error.near = line if line.number else None, near or has
     return error
 
@@ -341,6 +344,12 @@ def without_frames(error: BaseException) -> BaseException:
     if not isinstance(error, Told):
         error._render_traceback_ = lambda: told(error, COLUMNS)
     return error.with_traceback(None)
+
+
+def interrupted(error: KeyboardInterrupt) -> KeyboardInterrupt:
+    """The same, which a notebook shows with the line of the reader's that it came in."""
+    error.line, error.args = next(reversed(_cell_lines(error)), None), ("Interrupted.",)
+    return without_frames(error)
 
 
 def _cell_lines(error: BaseException) -> list[Line]:

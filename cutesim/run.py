@@ -15,7 +15,7 @@ import numpy as np
 
 from cutesim.analysis import races
 from cutesim.analysis.unwritten import unwritten_reads
-from cutesim.context import STATE, NotSimulated, SimulationError, fail, line_of, without_frames
+from cutesim.context import STATE, NotSimulated, SimulationError, fail, interrupted, line_of, without_frames
 from cutesim.language import blame, gaps
 from cutesim.language.builtins import BUILTINS
 from cutesim.language.proxies import Mapper, cross
@@ -115,6 +115,8 @@ def _in_turn(function):
             gc.set_threshold(max(before[0], COLLECTED_AFTER) if before[0] else 0, *before[1:])
             try:
                 return function(*args, **kwargs)
+            except KeyboardInterrupt as error:
+                raise interrupted(error) from None
             finally:
                 gc.set_threshold(*before)
 

@@ -57,7 +57,7 @@ def simulate(
     | `values=True`      | records the numbers as well, which `figures.butterfly` and others draw                           |
     | `blocks=k`         | simulates only the first k blocks of each launch                                                 |
     | `fill`             | chooses the values that uninitialised memory holds                                               |
-    | `max_steps`        | how many steps of loops a warp may take before they are taken for an endless loop                 |
+    | `max_steps`        | how many steps of loops a warp may take before they are taken for an endless loop; by default also 30 s |
     | `exact=True`       | runs the kernel once more in float64 as well (`Run.exact`), which tells a wrong formula from rounding |
     | `on_device=True`   | takes the tensors for a GPU's, whose numbers the host's code cannot touch                         |
     | `dynamic`          | which extents and strides are known only when the kernel runs; see below                          |
@@ -72,7 +72,7 @@ def simulate(
     arguments, is called after each order and says whether the results are right. orders=Order(...) is one run in that order.
 
     Raises NotSimulated for what is outside the subset, TypeError for arguments that it cannot take, ValueError for an option that
-    makes no sense. Threads take turns. A run that takes more than 2 s says on stderr how far it is.
+    makes no sense. Threads take turns. A run that takes more than 2 s says how far it is.
     """
     if schedule not in SCHEDULES:
         raise ValueError(f"schedule={schedule!r}: choose one of {', '.join(SCHEDULES)}")

@@ -171,7 +171,7 @@ def watch(name: str, answer):
     print(run)
     races = [finding for finding in run.findings if finding.kind == "race"]
     pictures = getattr(module, "PICTURES", ("cluster_exchange", "block_reduce", "butterfly", "lanes"))
-    drawn = [functools.partial(figures.race, finding=race) for race in races[:1]]
+    drawn = [lambda trace: figures.race(trace, *races)] if races else []
     for draw in [*drawn, *(getattr(figures, picture) for picture in pictures)]:
         try:
             return draw(run.trace)

@@ -361,7 +361,7 @@ def wrong_prediction(name: str, outcomes: list[Outcome], right: Callable, hint: 
     """A number that is wrong in a way that nobody knows."""
     wrong = next((o for o in outcomes if o.outputs["answer"] != right(*o.case.make)), None)
     if wrong is not None:
-        call = f"{name}({', '.join(map(str, wrong.case.make))}) returns {wrong.outputs['answer']}."
+        call = f"{name}({', '.join(map(str, wrong.case.make))}) returns {wrong.outputs['answer']!r}."
         yield Diagnosis("wrong prediction", f"{call} {hint}")
 
 

@@ -59,7 +59,7 @@ def overview(title: str = "{0}") -> str:
 
 
 def mistakes() -> str:
-    """What the wrong answers of each lab's corpus are told, as MyST: each kind of mistake once."""
+    """What the wrong answers of each lab's corpus are told, as Markdown: each kind of mistake once."""
     parts = []
     for name, home in folders().items():
         told = {}
@@ -68,7 +68,10 @@ def mistakes() -> str:
                 told.setdefault(wanted["kind"], wanted["says"])
         chapters = about((home / f"{name}.md").read_text(encoding="utf-8"))[1]
         lines = [f"- **{kind}**: {says.replace('*', chr(92) + '*')}" for kind, says in told.items()]
-        parts.append((chapters[::-1], f":::{{dropdown}} {lab(name).TITLE}\n" + "\n".join(lines) + "\n:::"))
+        fold = myst.FOLD.format(label=lab(name).TITLE, body="\n".join(lines))
+        parts.append(
+            (chapters[::-1], fold.replace("<details>", '<details class="qt-fold">'))
+        )  # as the site's folds look
     return "\n\n".join(text for _, text in sorted(parts))
 
 

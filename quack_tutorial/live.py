@@ -13,6 +13,8 @@ ipywidgets. Without ipywidgets it says its piece once, for the first choice; whi
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 
 import numpy as np
@@ -22,6 +24,11 @@ from quack_tutorial.notebook import recorded, time
 from quack_tutorial.records import folder, memory
 
 OPERATIONS = 5  # a softmax's, for each element: maximum, subtraction, exponential, sum, product
+# Else JupyterLab takes the keys that are pressed in a slider for its own: d twice deletes the cell.
+KEEPS_ITS_KEYS = """<script>
+document.currentScript?.closest(".jp-OutputArea")?.addEventListener("focusin", (event) =>
+  event.target.setAttribute("data-lm-suppress-shortcuts", "true"));
+</script>"""
 
 
 def strides(device: str):
@@ -128,6 +135,7 @@ def _panel(say, device, **choices):
         return None
     try:
         import ipywidgets
+        from IPython.display import HTML, display
     except ImportError:
         print("The sliders need ipywidgets: pip install ipywidgets. Their first choice:")
         say(device, **{name: values[0] for name, values in choices.items()})
@@ -141,7 +149,15 @@ def _panel(say, device, **choices):
         )
         for name, values in choices.items()
     }
-    return ipywidgets.interactive(lambda **chosen: say(device, **chosen), **controls)
+
+    def said(**chosen):
+        with contextlib.redirect_stderr(
+            io.StringIO()
+        ):  # a progress line would stay: ipywidgets' output cannot be emptied
+            say(device, **chosen)
+
+    display(HTML(KEEPS_ITS_KEYS))
+    return ipywidgets.interactive(said, **controls)
 
 
 def _sms() -> int:

@@ -11,6 +11,7 @@ JupyterLab, Notebook 7, VS Code and Colab all render:
 | link to a notebook's `.md`                 | link to its `.ipynb`                                                   |
 | `(label)=` above a heading, and links to it | links to the heading, by its words                                    |
 | link without text                          | the title of the page that it leads to                                 |
+| `only not ...`; another `only`             | its text; nothing                                                      |
 | cell tagged `hide-cell`                    | text, `<details>`: *Run All* leaves the reader's own code in its place |
 | cell tagged `hide-input` or `remove-input` | a cell whose code is collapsed                                         |
 | cell tagged `hide-output`                  | a cell whose output scrolls in a box                                   |
@@ -43,6 +44,7 @@ FOR_A_SCRIPT = re.compile(r"<div [^>]*id=")
 LINK = re.compile(r"\[(?P<text>[^\[\]]*)\]\((?P<address>[\w./-]*)(?:#(?P<label>[\w-]+))?\)")
 LABEL = re.compile(r"^\((?P<label>[\w.-]+)\)=\n+(?=#+ +(?P<heading>.+)$)", re.MULTILINE)
 FRONT = re.compile(r"\A---\n.*?\n---\n\s*", re.DOTALL)
+ON_THE_SITE = re.compile(r'<a href="\.\./[^"]*">(.*?)</a>')
 FOLD = "<details>\n<summary>{label}</summary>\n\n{body}\n\n</details>"
 SOLUTION = "To run it, paste it into a cell.\n\n```python\n{code}\n```"
 
@@ -82,7 +84,7 @@ def dumps(notebook) -> str:
 
 def page(text: str, folder: Path) -> str:
     """A page without cells as Markdown that any viewer shows."""
-    return plain(FRONT.sub("", text), folder)
+    return ON_THE_SITE.sub(r"\1", plain(FRONT.sub("", text), folder))
 
 
 def is_notebook(text: str) -> bool:
@@ -226,6 +228,10 @@ def _written_out(directive, folder: Path) -> str:
     options.pop("caption", None)
     if name == "literalinclude":
         return _included(title, options, folder)
+    if name == "only":  # what is said of the site alone, or of a page that is not on it
+        return plain(directive["body"].strip(), folder) if title.startswith("not ") else ""
+    if name == "citation":
+        return f"```yaml\n{(folder.parent / 'CITATION.cff').read_text(encoding='utf-8')}```"
     if name != "admonition":
         return directive[0]
     body = plain(directive["body"].strip(), folder)

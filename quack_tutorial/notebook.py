@@ -274,7 +274,8 @@ def _word(value) -> str:
 def _number(guess, asked: str):
     """A guess as a number, also one that was typed as words: "1,024", "93 %", "16 Ki", "2/3"; None for what is none."""
     if isinstance(guess, (Real, np.number)) and not isinstance(guess, bool):
-        return guess
+        most = math.inf  # for what no float holds
+        return guess if abs(guess) < 1e300 else most if guess > 0 else -most
     if not isinstance(guess, str) or re.search(
         r",(?!\d{3}(?!\d))", guess
     ):  # 1,024 is a number; of 0,5 nobody can be sure

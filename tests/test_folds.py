@@ -2,6 +2,9 @@
 
 import json
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -169,3 +172,47 @@ def test_a_chapter_opens_with_its_picture_and_folds_its_setup_in_one_line(folds)
     assert picture.astext() == "picture" and code["label"] == "Code of the picture" and "picture()" in code.astext()
     assert told["classes"] == ["qt-told-of"] and question["classes"] == []
     assert [part.astext() for part in page[4]] == ["qt.start()\n\non the simulator", "import torch"]
+
+
+CELLS = """\
+---
+jupytext: {text_representation: {extension: .md, format_name: myst}}
+kernelspec: {name: python3, display_name: Python 3}
+---
+# Cells
+
+```{code-cell} ipython3
+import sys; print("Guards may run slower", file=sys.stderr)
+```
+```{code-cell} ipython3
+1 / 0
+```
+```{code-cell} ipython3
+:tags: [raises-exception]
+
+raise ValueError("meant")
+```
+```{code-cell} ipython3
+print(6 * 7)
+```
+"""
+
+
+@pytest.mark.parametrize("strict", ["", "1"])
+def test_a_cell_that_raised_or_wrote_to_stderr_is_named_and_fails_a_strict_build_alone(root, tmp_path, strict):
+    yaml = pytest.importorskip("yaml", reason="the settings are YAML")
+    dry = subprocess.run(["make", "-n", "-B", "book", f"STRICT={strict}"], cwd=root, capture_output=True, text=True)
+    options = re.search(r"jupyter-book build \.(.*)", dry.stdout)[1].split()
+    extension = {"local_extensions": {"ran": str(root / "book/extension")}, "extra_extensions": ["ran"]}
+    execute = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))["execute"]
+    (tmp_path / "_config.yml").write_text(json.dumps({"execute": execute, "sphinx": extension}), encoding="utf-8")
+    (tmp_path / "_toc.yml").write_text("format: jb-book\nroot: page\n", encoding="utf-8")
+    (tmp_path / "page.md").write_text(CELLS, encoding="utf-8")
+    command = [Path(sys.executable).with_name("jupyter-book"), "build", tmp_path, *options]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert bool(done.returncode) == bool(strict), done.stderr
+    for named in ("1 wrote to stderr: Guards may run slower\n", "2 raised ZeroDivisionError: division by zero\n"):
+        assert f"page, cell {named}" in done.stderr
+    assert "make book PYTHON=" in done.stderr and "meant" not in done.stderr
+    shown = (tmp_path / "_build/html/page.html").read_text(encoding="utf-8")
+    assert [shown.count(kind) for kind in ("output stderr", "output traceback", ">42")] == [1, 2, 1]

@@ -152,7 +152,11 @@ def test_a_notebook_that_is_not_trusted_says_how_its_drawings_come(jupyter, home
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
     notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": kernel, "cells": [cell]}
     (home / "given.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
-    assert answer_of(f"{jupyter}/lab/tree/given.ipynb?reset", "--look", "only") == {"drawings": 0, "told": 1}
+    assert answer_of(f"{jupyter}/lab/tree/given.ipynb?reset", "--look", "only") == {
+        "drawings": 0,
+        "told": 1,
+        "spilt": 0,
+    }
 
 
 def test_a_lab_says_what_is_wrong_and_then_that_it_is_right(jupyter, home):

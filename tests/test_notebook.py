@@ -100,6 +100,7 @@ def test_an_answer_shows_words_side_by_side_and_numbers_in_three_digits():
     ]
     assert qt.answer({"GB/s": 4300}, np.float32(4461.3)).verdicts == ("right",)
     assert qt.answer({"GB/s": 9000}, 4461.3).verdicts == ("off",)
+    assert qt.answer({"GB/s": 10**400}, 4461.3).verdicts == ("off",)
     assert qt.answer({"GB/s": 9000}, 4461.3, near=1.1).verdicts == ("near",)
 
 

@@ -1,5 +1,6 @@
 """The reader's copies: renewed with the book while untouched, never lost once changed; and how JupyterLab is started."""
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -16,6 +17,7 @@ from types import SimpleNamespace
 import pytest
 
 from quack_tutorial import cli
+from quack_tutorial.figures import charts
 from quack_tutorial.workbench import command, copies, first_page
 
 CHAPTER = "notebooks/04-warp-reduce.ipynb"
@@ -162,6 +164,7 @@ def test_a_save_renews_the_page_and_a_broken_one_keeps_no_notebook_from_being_sa
 
 
 def test_the_copies_are_the_whole_book_and_its_links_hold(tmp_path, monkeypatch, root):
+    monkeypatch.delenv("QUACK_TUTORIAL_PROGRESS", raising=False)
     pytest.importorskip("jupytext", reason="jupytext is not installed, which the labs' notebooks are written with")
     assert cli.main(["lab", "--copies", "--work", str(tmp_path)]) == 0
     found = files(tmp_path)
@@ -173,6 +176,10 @@ def test_the_copies_are_the_whole_book_and_its_links_hold(tmp_path, monkeypatch,
     assert "book/trust.ipynb" in found and b"Cells compute what this page shows" in found["book/trust.ipynb"]
     assert b"(../book/trust.ipynb)" in found["notebooks/04-warp-reduce.ipynb"]
     assert b"type `make book`" in found["book/layout-playground.md"]
+    for name, words in {"setup": b"make lab EXTRAS=book,test", "help": b"cff-version"}.items():
+        assert words in found[f"book/{name}.md"] and b"<a " not in found[f"book/{name}.md"]
+    with contextlib.chdir(tmp_path / "notebooks"):  # where a chapter's kernel runs
+        assert charts.code_links("softmax", ["what ships"]) == {"what ships": "../book/what-ships.ipynb"}
     if importlib.util.find_spec("ipykernel"):
         # What its kernel says of itself, or a notebook would count as changed once opened.
         metadata = json.loads(found["notebooks/04-warp-reduce.ipynb"])["metadata"]
@@ -210,13 +217,11 @@ def test_root_is_allowed_only_to_root(monkeypatch, tmp_path):
 
 
 def test_kernels_and_terminals_find_this_environments_commands_first():
-    found = command.environment({"PATH": "/usr/bin", "JUPYTER_CONFIG_PATH": "/theirs"}, instructor=False)
+    found = command.environment({"PATH": "/usr/bin", "JUPYTER_CONFIG_PATH": "/theirs"})
     first, *others = found["PATH"].split(os.pathsep)
     assert first == os.path.dirname(command.sys.executable) and others == ["/usr/bin"]
     names = [os.path.basename(folder) for folder in found["JUPYTER_CONFIG_PATH"].split(os.pathsep)]
-    assert names == ["reader", "all", "theirs"]
-    teaching = command.environment({}, instructor=True)["JUPYTER_CONFIG_PATH"]
-    assert teaching == str(command.CONFIG / "all")
+    assert names == ["config", "theirs"]
 
 
 def test_jupyterlab_reads_the_settings(monkeypatch, tmp_path):
@@ -224,12 +229,13 @@ def test_jupyterlab_reads_the_settings(monkeypatch, tmp_path):
     settings = pytest.importorskip("jupyterlab_server.settings_utils", reason="JupyterLab is not installed")
     from jupyterlab_server.config import get_page_config
 
-    for instructor in (False, True):
-        monkeypatch.setenv("JUPYTER_CONFIG_PATH", command.environment({}, instructor)["JUPYTER_CONFIG_PATH"])
-        disabled = get_page_config([str(tmp_path)])["disabledExtensions"]
-        assert ("@jupyter/nbgrader" in disabled) is not instructor
-        overrides, error = settings._get_overrides(str(tmp_path))
-        assert not error and overrides["@jupyterlab/apputils-extension:notification"]["fetchNews"] == "false"
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", command.environment({})["JUPYTER_CONFIG_PATH"])
+    assert "@jupyter/nbgrader" in get_page_config([str(tmp_path)])["disabledExtensions"]
+    overrides, error = settings._get_overrides(str(tmp_path))
+    assert not error and overrides["@jupyterlab/apputils-extension:notification"]["fetchNews"] == "false"
+    assert overrides["@jupyter-widgets/jupyterlab-manager:plugin"] == {
+        "saveState": True
+    }  # else "model not found" when reopened
 
 
 def test_a_taken_port_is_named_and_the_next_one_found(capsys, monkeypatch, tmp_path):
@@ -255,7 +261,7 @@ def test_a_taken_port_is_named_and_the_next_one_found(capsys, monkeypatch, tmp_p
     [
         ([], "9001", "dsl,jupyter", "lab --port 9001"),
         (["PORT=9000", "EXTRAS=cu13,book,test"], None, "cu13,jupyter", "lab --port 9000"),
-        (["IP=0.0.0.0", "INSTRUCTOR=1"], None, "dsl,labs", "lab --ip 0.0.0.0 --instructor"),
+        (["IP=0.0.0.0", "INSTRUCTOR=1"], None, "dsl,labs", "lab --ip 0.0.0.0"),
         (["EXTRAS=book,test"], None, "jupyter", "lab"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import time
 
 import numpy as np
 
@@ -16,13 +17,21 @@ def depth() -> int:
     return 0 if g is None else len(g.masks)
 
 
+SECONDS = 30  # of this process in which no warp came to its end; as many times more as `max_steps` is above its default
+
+
 def check_budget() -> None:
     run = STATE.run
     run.steps += 1
-    if run.steps > run.max_steps:
+    is_over = run.steps > run.max_steps
+    if not run.steps % 64:
+        run.began = run.began or time.process_time()
+        is_over = is_over or time.process_time() - run.began > SECONDS * max(1, run.max_steps / type(run).max_steps)
+        run.progress.say(f"{run.steps:,} loop steps in which no warp came to its end")
+    if is_over:
         raise fail(
             "endless",
-            f"stopped after {run.max_steps:,} loop steps in which no warp came to its end: does this loop end? "
+            f"stopped after {run.steps - 1:,} loop steps in which no warp came to its end: does this loop end? "
             "(a longer run: simulate(..., max_steps=...))",
         )
 
@@ -222,7 +231,7 @@ class _RangeLoop(_Carried):
 
 
 class _WhileLoop(_Carried):
-    dynamic = False
+    dynamic = constant = False
     idle = 0  # passes in a row that changed neither a variable nor memory
     writes = -1
 
@@ -230,6 +239,7 @@ class _WhileLoop(_Carried):
         c = truth(condition)
         if c is None and (constant or STATE.group is None):
             return bool(condition)
+        self.constant = c is None
         c = np.array([[bool(condition)]]) if c is None else c
         if not self.dynamic:
             STATE.loops += 1
@@ -260,6 +270,8 @@ class _WhileLoop(_Carried):
 
     def turn(self):
         """What the warp yields: it goes on at once, when the others have had their turns."""
+        if self.constant:
+            raise fail("endless", "this loop has no end: its condition is always true, and no pass changes anything")
         return Waiting(lambda: True, "a value that nobody changes", here(), spins=True)
 
     def finish(self, names, values):

@@ -50,6 +50,7 @@ class RunState:
     likely: int | None = None  # a number that it holds instead of poison, as a new GPU's zeros
     steps: int = 0  # loop steps since a warp or a batch of blocks last came to its end
     most_steps: int = 0  # that any has needed
+    began: float = 0.0  # what this process had used when they had been some; 0 = not asked yet
     progress: Progress = field(default_factory=Progress)
     line_numbers: dict = field(default_factory=dict)
     snapshots: dict = field(default_factory=dict)
@@ -103,7 +104,7 @@ class RunState:
 
     def came_to_an_end(self) -> None:
         """A warp or a batch of blocks has."""
-        self.most_steps, self.steps = max(self.most_steps, self.steps), 0
+        self.most_steps, self.steps, self.began = max(self.most_steps, self.steps), 0, 0.0
 
     def before_write(self, memory) -> None:
         self.writes += 1

@@ -21,7 +21,7 @@ REFUSED = (
 ).split()
 # The compiler cannot see these; the simulator must.
 ONLY_WHEN_RUN = (
-    "barrier_in_half_a_warp barrier_in_half_a_block shuffle_in_half_a_warp too_many_threads too_much_shared_memory endless "
+    "barrier_in_half_a_warp barrier_in_half_a_block shuffle_in_half_a_warp too_many_threads too_much_shared_memory endless forever "
     "past_the_end"
 ).split()
 

@@ -108,6 +108,7 @@ REFUSED = {
     k.too_much_shared_memory: "Hopper allows 232,448",
     k.odd_alignment: "byte_alignment is 9, and an alignment is a power of two",
     k.endless: "stopped after 2,000 loop steps",
+    k.forever: "its condition is always true",
     k.misaligned: "reads 16 bytes of x at an address that is 4 past a multiple of 16",
     k.past_the_end: "thread 28 of block 1 reads 4 bytes at x[128]; x is (128,)",
 }

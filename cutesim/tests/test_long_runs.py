@@ -6,13 +6,14 @@ import signal
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from dsl import bounds, language
 
 from cutesim.context import STATE
-from cutesim.machine import progress
+from cutesim.machine import loops, progress
 from cutesim.simulation import simulate
 
 X = np.arange(128, dtype=np.float32)
@@ -59,9 +60,14 @@ def test_a_file_and_a_build_get_nothing(monkeypatch):
     assert written(monkeypatch, Terminal()) == ""
 
 
-def test_a_notebook_s_stderr_is_watched(monkeypatch):
+def test_a_notebook_has_an_output_that_ends_empty_and_nothing_on_stderr(monkeypatch):
+    display = pytest.importorskip("IPython.display", reason="IPython is not installed, which has outputs")
+    shown = []
+    output = SimpleNamespace(update=lambda data, raw: shown.append(data["text/plain"]))
+    monkeypatch.setattr(display, "display", lambda data, **_: output.update(data, True) or output)
     stream = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})()
-    assert "100 % of 2 blocks" in written(monkeypatch, stream)
+    assert written(monkeypatch, stream) == ""
+    assert "100 % of 2 blocks" in shown[1] and shown[-1] == ""
 
 
 @pytest.fixture
@@ -83,12 +89,13 @@ def test_ctrl_c_stops_an_endless_kernel_and_the_next_run_works(check, interrupts
 
     threading.Thread(target=press, daemon=True).start()
     start = time.monotonic()
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt) as stopped:
         try:
             simulate(language.endless, X, np.zeros(128, np.float32), check=check, max_steps=10**6)
         finally:
             over.set()
     assert time.monotonic() - start < 5
+    assert stopped.value._render_traceback_() == ["Interrupted."]  # by IPython; in a cell with the line of the reader's
     assert STATE.run is None and STATE.group is None and STATE.loops == 0
     out = np.zeros(32, np.float32)
     assert simulate(language.two_kernels, X[:32], out).ok
@@ -116,3 +123,9 @@ def test_many_warps_that_end_are_not_endless():
     assert (
         finding.kind == "endless" and "stopped after 9 loop steps in which no warp came to its end" in finding.message
     )
+
+
+def test_a_loop_that_takes_too_long_is_endless_too(monkeypatch):
+    monkeypatch.setattr(loops, "SECONDS", 0)
+    (finding,) = simulate(language.endless, X, np.zeros(128, np.float32)).findings
+    assert finding.kind == "endless" and "stopped after 63 loop steps" in finding.message

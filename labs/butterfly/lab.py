@@ -183,7 +183,7 @@ def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
         width, got = o.case.make[0], o.outputs["answer"]
         if got != 2 * (width.bit_length() - 1):
             text = (
-                f"shuffles({width}) returns {got}. After a round a lane knows of 2 lanes, and each round doubles that: how many "
+                f"shuffles({width}) returns {got!r}. After a round a lane knows of 2 lanes, and each round doubles that: how many "
                 f"rounds until it knows of {width}? Two numbers travel in each."
             )
             yield Diagnosis("wrong prediction", text)

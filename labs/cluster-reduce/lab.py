@@ -217,7 +217,7 @@ def _bytes(outcomes: list[Outcome]) -> Iterator[Diagnosis]:
     wrong = next((o for o in outcomes if o.outputs["answer"] != 8 * o.case.make[0]), None)
     if wrong is None:
         return
-    call = f"bytes_expected({wrong.case.make[0]}) returns {wrong.outputs['answer']}."
+    call = f"bytes_expected({wrong.case.make[0]}) returns {wrong.outputs['answer']!r}."
     for formula, why in (
         (lambda blocks: 4 * blocks, "A message is a pair: a float32 and an int32."),
         (lambda blocks: 8 * (blocks - 1), "A block sends to itself as well."),

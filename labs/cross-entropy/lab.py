@@ -305,7 +305,7 @@ def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
     wrong = next((o for o in outcomes if o.outputs["answer"] != 8 * o.case.make[0] * (o.case.make[1] + 1)), None)
     if wrong is None:
         return
-    call = f"least_bytes({', '.join(map(str, wrong.case.make))}) returns {wrong.outputs['answer']}."
+    call = f"least_bytes({', '.join(map(str, wrong.case.make))}) returns {wrong.outputs['answer']!r}."
     for formula, why in (
         (lambda M, N: 12 * M * N + 8 * M, "x is read twice there: once is enough if a row stays in registers."),
         (lambda M, N: 8 * M * N, "A target a row is read, too, and a loss written."),

@@ -196,7 +196,7 @@ def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
                 else "not every column has its turn: the last step may be short"
             )
             yield Diagnosis(
-                "wrong prediction", f"steps({N}) returns {got}. Then {why}. 32 columns a step: how many steps?"
+                "wrong prediction", f"steps({N}) returns {got!r}. Then {why}. 32 columns a step: how many steps?"
             )
 
 

@@ -306,7 +306,7 @@ def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
         if not isinstance(got, (int, float)) or not np.isclose(got, np.exp(old - new), rtol=1e-9):
             upside = isinstance(got, (int, float)) and np.isclose(got, np.exp(min(new - old, 700)), rtol=1e-9)
             why = "That is the inverse" if upside else "exp(x - old) times what is exp(x - new)"
-            text = f"rescale({old:g}, {new:g}) returns {got}. {why}: with a larger maximum each term is smaller."
+            text = f"rescale({old:g}, {new:g}) returns {got!r}. {why}: with a larger maximum each term is smaller."
             yield Diagnosis("wrong prediction", text)
 
 

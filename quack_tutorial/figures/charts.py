@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
+from pathlib import Path
 
 from quack_tutorial.operations import OPERATIONS
 from quack_tutorial.records.bench import first_to_last, on_earlier_kernels, ruler
@@ -95,8 +96,9 @@ def code_links(operation, versions) -> dict[str, str]:
     found = {version: known[version] for version in versions if version in known}
     if in_a_page():
         return found
-    kinds = {version: ".md" if address.startswith("../book") else ".ipynb" for version, address in found.items()}
-    return {version: address.partition(".html")[0] + kinds[version] for version, address in found.items()}
+    pages = {version: address.partition(".html")[0] for version, address in found.items()}
+    is_text = lambda page: page.startswith("../book") and not Path(f"{page}.ipynb").exists()  # noqa: E731
+    return {version: f"{page}.md" if is_text(page) else f"{page}.ipynb" for version, page in pages.items()}
 
 
 def in_a_page() -> bool:

@@ -70,9 +70,9 @@ class Chooser:
         )
         parts = (
             f'<div class="qt-title">{escape(self.title)}</div>'
-            f'<div class="qt-caption"><p>{escape(said)}</p></div><p class="qt-controls" hidden>{TASK}</p>'
-            f'<ul class="qt-agents qt-controls" aria-label="Who runs next" hidden>{agents}</ul>'
-            f'<div class="qt-controls" hidden>{buttons}</div>'
+            f'<div class="qt-caption"><p>{escape(said)}</p></div><p class="qt-controls" hidden="hidden">{TASK}</p>'
+            f'<ul class="qt-agents qt-controls" aria-label="Who runs next" hidden="hidden">{agents}</ul>'
+            f'<div class="qt-controls" hidden="hidden">{buttons}</div>'
             '<ol class="qt-turns" aria-label="What has happened"></ol>'
             '<p class="qt-end" role="status"></p>'
             f"{self._solution()}"

@@ -44,11 +44,17 @@ class _Access:
         )
 
 
-def race(trace, finding, launch=0) -> Player:
+def race(trace, *findings, launch=0) -> Player | None:
     """The two source lines and threads of a race, time downwards in each column, the missing edge dashed.
 
-    `finding` is one of a run's findings of kind "race". ValueError where the trace has no two such accesses.
+    It is the first race of a run's `findings`; None, and a sentence, if there is none. ValueError where the trace has no two such
+    accesses.
     """
+    races = [finding for finding in findings if getattr(finding, "kind", "race") == "race"]
+    if not races:
+        print("No race was found.")
+        return None
+    finding = races[0]
     first, second = _accesses(trace, finding, launch)
     columns = [_steps(trace, access, launch) for access in (first, second)]
     rows = _aligned(trace, columns)

@@ -199,7 +199,7 @@ def key_html(key) -> str:
             fill, stroke = ROLES[name][:2]
             mark = f'<rect data-r="{name}" fill="{fill}" stroke="{stroke}" x="1" y="2" width="16" height="10" rx="2"/>'
         items.append(f'<li><svg width="18" height="14" aria-hidden="true">{mark}</svg> {escape(words)}</li>')
-    return f'<ul class="qt-key" hidden>{"".join(items)}</ul>' if items else ""
+    return f'<ul class="qt-key" hidden="hidden">{"".join(items)}</ul>' if items else ""
 
 
 def page(
@@ -213,10 +213,10 @@ def page(
     is_drawn = "<svg" in picture
     parts = (
         f'<div class="qt-title">{escape(title)}</div>'
-        f'<div class="qt-controls" hidden>{controls}</div>'
+        f'<div class="qt-controls" hidden="hidden">{controls}</div>'
         f'<div class="qt-caption" aria-live="polite">{caption}</div>'
         f'<div class="qt-picture" tabindex="0" role="group" aria-label="{escape(title)}: the picture"{attributes}>'
-        f'<div{" hidden" * is_drawn} style="min-width:{number(min(width, least))}px;max-width:{number(width)}px">{picture}</div>'
+        f'<div{HIDDEN * is_drawn} style="min-width:{number(min(width, least))}px;max-width:{number(width)}px">{picture}</div>'
         f"{STRIPPED * is_drawn}</div>"
         f'{key}<div class="qt-origin">{escape(origin)}</div>'
     )
@@ -239,9 +239,10 @@ def still(title, caption, table, origin, data) -> str:
     return page(title=title, caption=f"<p>{escape(caption)}</p>", picture=table, origin=origin, data=[title, data])
 
 
+HIDDEN = ' hidden="hidden"'  # JupyterLab drops an attribute without a value
 STRIPPED = (
     '<p class="qt-stripped">The drawing is left out, because this notebook is not trusted: choose Trust Notebook in the '
-    "File menu.</p>"
+    "command palette (Ctrl-Shift-C).</p>"
 )
 FOCUSABLE = re.compile(r"<(a|button|input|select|summary|(?:div|ol)(?=[^>]* tabindex=))(?=[ >])")
 

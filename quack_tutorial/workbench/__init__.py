@@ -5,5 +5,5 @@
 | `copies`     | the reader's copies: which are renewed with the book, which stay                        |
 | `first_page` | the page that JupyterLab opens: chapters and labs with their state, the doctor's verdict |
 | `command`    | `quack-tutorial lab`: renews the copies, writes the page and starts JupyterLab          |
-| `config/`    | JupyterLab's settings: `all/` for everybody, `reader/` for those who teach no course    |
+| `config/`    | JupyterLab's settings: no news, and no menus of nbgrader, which want a course's folder  |
 """

@@ -36,7 +36,6 @@ def add_arguments(parser) -> None:
     parser.add_argument("--port", type=int, help=f"default: the first free one from {FIRST_PORT} on")
     parser.add_argument("--ip", default="127.0.0.1", help="the address to listen on; 0.0.0.0 is all of the machine's")
     parser.add_argument("--no-browser", action="store_true", help="open none, and print the tunnel's line")
-    parser.add_argument("--instructor", action="store_true", help="with nbgrader's menus")
     parser.add_argument(
         "--work", type=Path, default=ROOT / WORK, help="the folder of your copies (default: %(default)s)"
     )
@@ -62,8 +61,6 @@ def start(args) -> int:
         raise Refused("the notebooks are in the repository: clone it and type make lab there")
     if not args.copies:
         require("JupyterLab is not installed in this environment", "jupyter", "jupyterlab", "jupytext")
-    if args.instructor:
-        require("nbgrader is not installed", "labs", "nbgrader")
     try:
         prepare(args.work)
     except OSError as error:
@@ -83,7 +80,7 @@ def start(args) -> int:
         raise Refused(f"{taken} is taken: name another one: make lab PORT=9000, or quack-tutorial lab --port 9000")
     token = os.environ.setdefault("JUPYTER_TOKEN", secrets.token_hex(24))
     browser = not args.no_browser and has_browser(os.environ)
-    os.environ.update(environment(os.environ, args.instructor))
+    os.environ.update(environment(os.environ))
     for name in (
         "MAKEFLAGS MAKELEVEL MFLAGS MAKEOVERRIDES PORT".split()
     ):  # of the make that started this; terminals type it too
@@ -150,12 +147,14 @@ def _links_in_copies(text: str, found: dict[str, bytes]) -> str:
     """A copy's text with links to what stands among the copies for a page of the book: a notebook, or the first page."""
 
     def linked(link) -> str:
-        folder, name = link.groups()
+        folder, name, below = link.groups()
         if name in IN_ITS_PLACE:
             return f"](../{IN_ITS_PLACE[name]})"
+        if below:  # a page that is made from docstrings
+            return f"]({folder}{name}.md)"
         return f"]({folder}{name}.ipynb)" if f"book/{name}.ipynb" in found else link[0]
 
-    return re.sub(r"\]\((\.\./book/|)([\w-]+)\.(?:md|ipynb)\)", linked, text)
+    return re.sub(r"\]\((\.\./book/|)([\w-]+)(/[\w-]+)?\.(?:md|ipynb)\)", linked, text)
 
 
 def _pages() -> dict[str, bytes]:
@@ -210,6 +209,7 @@ def options(home: Path, ip: str, port: int, browser: bool) -> list[str]:
         f"--LabApp.workspaces_dir={home / copies.KEPT / 'workspaces'}",  # of these copies, not of all that one has
         "--FileContentsManager.post_save_hook=quack_tutorial.workbench.command.after_save",
         "--LabApp.extension_manager=readonly",
+        "--KernelManager.transport_encryption=auto",  # without it each kernel warns in the terminal
         "--LabApp.log_level=ERROR",
         "--ServerApp.log_level=ERROR",
     ]
@@ -219,12 +219,11 @@ def options(home: Path, ip: str, port: int, browser: bool) -> list[str]:
     return [*words, "--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else words
 
 
-def environment(known, instructor: bool) -> dict[str, str]:
-    """What kernels and terminals find: this environment's commands and its kernel first; JupyterLab's settings for a reader."""
-    settings = [CONFIG / "all"] if instructor else [CONFIG / "reader", CONFIG / "all"]
+def environment(known) -> dict[str, str]:
+    """What kernels and terminals find: this environment's commands, its kernel and the book's settings first."""
     return {
         "PATH": _first(Path(sys.executable).parent, known.get("PATH", "")),
-        "JUPYTER_CONFIG_PATH": _first(*settings, known.get("JUPYTER_CONFIG_PATH", "")),
+        "JUPYTER_CONFIG_PATH": _first(CONFIG, known.get("JUPYTER_CONFIG_PATH", "")),
         "JUPYTER_PREFER_ENV_PATH": "1",
         machine.IN_LAB: first_page.NAME,
     }

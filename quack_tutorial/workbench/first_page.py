@@ -18,7 +18,7 @@ PAGE = """\
 
 {machine} `quack-tutorial doctor`, in a terminal (File, New, Terminal), says more.
 
-**{next}** (This page shows how things stood when it was opened. *Reload … from Disk*, in the File menu, brings it up to date.)
+**{next}** (Each save writes this page anew, so keep no notes in it. *Reload … from Disk*, in the File menu, brings it up to date.)
 
 {chapters}
 

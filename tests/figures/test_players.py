@@ -82,7 +82,7 @@ class Checker(HTMLParser):
         self.ids += [value for name, value in attributes if name == "id"]
         if tag not in self.VOID:
             self.open.append(tag)
-            self.hidden.append("hidden" in dict(attributes))
+            self.hidden.append(dict(attributes).get("hidden"))  # JupyterLab drops it without a value
 
     def handle_endtag(self, tag):
         if not self.open or (self.hidden.pop(), self.open.pop())[1] != tag:
@@ -171,7 +171,7 @@ def test_where_styles_and_scripts_are_stripped_no_number_is_left_of_a_drawing(na
     """As a notebook that is not trusted shows it: without the elements that hold styles, scripts and drawings."""
     stripped = r"<(style|script)\b.*?</\1>|</?(?:svg|g|rect|path|text|title)\b[^>]*>"
     seen = Checker(re.sub(stripped, "", gallery()[name]._repr_html_(), flags=re.S)).shown
-    assert "choose Trust Notebook in the File menu." in seen
+    assert "choose Trust Notebook in the command palette (Ctrl-Shift-C)." in seen
     assert not re.search(r"\d{5}|(?:\b\d+ ?){4}", seen)
 
 
@@ -574,6 +574,13 @@ def test_narrow_pictures_fit_a_phone_and_hold_the_same_boxes():
             assert box.x >= 0 and box.x + box.width <= scene.narrow.width and box.y + box.height <= scene.narrow.height
         corners = {(box.x, box.y) for box in scene.narrow.boxes}
         assert len(corners) == len(scene.boxes)
+
+
+def test_a_run_without_a_race_says_so(capsys):
+    trace = traces.block_reduce()
+    beyond = Finding("out of bounds", "Out of bounds.", (), 0, (0,), (0,), 1)
+    for findings in ((), (beyond,)):
+        assert figures.race(trace, *findings) is None and capsys.readouterr().out == "No race was found.\n"
 
 
 def test_a_race_of_another_run_is_refused():

@@ -46,6 +46,10 @@ def test_each_check_of_the_lab_has_its_cell_and_its_points(master):
     found = {re.search(rf'check\("{name}", \w+, "(\w+)"\)', source)[1]: meta["points"]
              for meta, source in cells(text) if "labs.check" in source}  # fmt: skip
     assert found == lab(name).CHECKS
+    checks = [source for _, source in cells(text) if "labs.check" in source]
+    assert all(
+        source.startswith("labs.check(") for source in checks
+    )  # what stands before meets an unfilled cell with a traceback
 
 
 def test_it_has_a_page_of_the_book_where_its_checks_may_fail(master, root, tmp_path):

@@ -6,8 +6,8 @@
 // folds, unsolved, outputs, findings, seconds}: findings are sentences, empty where all is well. Every player is stepped by mouse
 // and by keyboard, every slider moved, and in each of them d is pressed twice, which deletes a cell where JupyterLab takes the keys.
 // `edits` is a list of {ID OF A CELL: its new text}: all cells run after each, and `outputs` has the texts that they then gave.
-// With `look only` nothing runs, and the answer is {drawings, told}: how many drawings stand in the outputs, how many lines say that one
-// is left out.
+// With `look only` nothing runs, and the answer is {drawings, told, spilt}: how many drawings stand in the outputs, how many lines say that
+// one is left out, and of how many the texts are seen.
 
 import { launch, watch } from "./site.mjs";
 
@@ -69,8 +69,9 @@ async function lookAtAll() {
 if (options.look) {
   await lookAtAll();
   const drawings = await page.locator(".jp-OutputArea-output svg").count();
-  const told = await page.locator(".jp-OutputArea-output").getByText("choose Trust Notebook in the File menu").count();
-  console.log(JSON.stringify({ drawings, told }));
+  const told = await page.locator(".jp-OutputArea-output").getByText("choose Trust Notebook in the command palette").count();
+  const spilt = await page.locator(".jp-OutputArea-output .qt-picture > div:visible").count();
+  console.log(JSON.stringify({ drawings, told, spilt }));
   await browser.close();
   process.exit();
 }
@@ -128,6 +129,7 @@ for (const figure of players) {
     await keeps(node, `${title}, ${await node.evaluate((one) => one.tagName)}`);
   }
 }
+for (const handle of await page.locator(".jupyter-widgets .noUi-handle").all()) await keeps(handle, "a slider of ipywidgets");
 for (const summary of await page.locator(".qt-break summary").all()) {
   await summary.scrollIntoViewIfNeeded();
   await summary.click();

@@ -199,6 +199,9 @@ endless @two_blocks:
     i = cutlass.Int32(0)
     while i < 10:  # here
         out[tidx] = x[tidx]
+forever @two_blocks:
+    while True:  # here
+        pass
 misaligned @two_blocks:
     part = cute.make_tensor(x.iterator + 1, cute.make_layout(4))
     registers = cute.make_rmem_tensor(4, cutlass.Float32)
