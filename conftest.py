@@ -63,7 +63,6 @@ SAMPLED = {
     "tests/test_run_in_page.py::test_a_lab_is_solved_in_the_page": 3,
     "tests/test_judged_again.py::test_a_verdict_stays_after_run_all[": 4,
     "tests/test_kernels_compile.py::test_softmax_of_odd_rows": 3,
-    "tests/test_kernels_compile.py::test_every_line_of_the_shipped_tables_compiles": 2,
 }
 
 

@@ -80,7 +80,7 @@ SECTIONS = {
         "in flight": "09-cross-entropy.html#in-flight",
         "rows": "09-cross-entropy.html#rows",
         "fast exp": "09-cross-entropy.html#arithmetic-in-the-way",
-        **dict.fromkeys(("short terms", "hint", "any address", "past L1"), "09-cross-entropy.html#to-what-ships"),
+        **dict.fromkeys(("short terms", "any address"), "09-cross-entropy.html#to-what-ships"),
     },
     "cross-entropy backward": {
         **dict.fromkeys(("elements", "vectors"), "09-cross-entropy.html#the-gradient-in-five-lines"),

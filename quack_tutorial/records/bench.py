@@ -123,25 +123,26 @@ class Record:
 
 
 @functools.cache
-def changed_kernels() -> dict[str, dict[str, str]]:
-    """{operation: {"on": the day its kernels changed, which "providers", "what" changed, "times" against the earlier kernel's}}."""
+def changed_kernels() -> dict[str, list[dict]]:
+    """{operation: its changes}: the day "on" which kernels changed, of which "providers" (all, if it does not say), "what" changed,
+    "times" against the earlier kernel's."""
     return json.loads((FOLDER / "changed_kernels.json").read_text(encoding="utf-8"))
 
 
-def is_of_earlier_kernel(operation: str, day: str, provider: str = "ours") -> bool:
-    """Whether this package's kernel of the operation, or the version `provider` of its ladder, has changed since that day."""
-    change = changed_kernels().get(operation)
-    return change is not None and provider in change["providers"] and day[:10] < change["on"]
+def changes_since(operation: str, day: str, provider: str = "ours") -> list[dict]:
+    """The changes of this package's kernel of the operation, or of the version `provider` of its ladder, since that day."""
+    of_it = changed_kernels().get(operation, ())
+    return [one for one in of_it if provider in one.get("providers", (provider,)) and day[:10] < one["on"]]
 
 
 def on_earlier_kernels(timed) -> str:
-    """A sentence for each change since these (operation, day) were timed, with a space before it; nothing where there is none."""
-    operations = dict.fromkeys(operation for operation, day in timed if is_of_earlier_kernel(operation, day))
-    told = (changed_kernels()[operation] | {"operation": operation} for operation in operations)
+    """A sentence for the last change since each of these (operation, day) was timed, with a space before it; nothing where there is
+    none."""
+    last = {operation: changes[-1] for operation, day in timed if (changes := changes_since(operation, day))}
     said = (
-        f" Our {one['operation']} was timed before its kernels changed on {one['on']}: {one['what']}. Times of the changed kernels "
+        f" Our {operation} was timed before its kernels changed on {one['on']}: {one['what']}. Times of the changed kernels "
         f"are {one['times']}."
-        for one in told
+        for operation, one in last.items()
     )
     return "".join(said)
 

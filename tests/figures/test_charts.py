@@ -12,11 +12,16 @@ pytest.importorskip("matplotlib", reason="charts are drawn by matplotlib, which 
 
 from quack_tutorial.figures import climb, ladder, throughput
 from quack_tutorial.figures.charts import flat
-from quack_tutorial.records import results
+from quack_tutorial.records import bench, results
 from quack_tutorial.records.bench import Result
 from tests.bench import synthetic
 
 SIZES = (256, 1024, 16384, 131072)
+
+
+@pytest.fixture(autouse=True)
+def no_kernel_has_changed(monkeypatch):
+    monkeypatch.setattr(bench, "changed_kernels", dict)
 
 
 def records(providers=("ours", "eager"), dtype="float32"):
