@@ -32,7 +32,10 @@ def test_a_thread_has_registers_and_a_block_shared_memory_for_every_row(operatio
         streams = config.vectors_at_once * vector_elements(width, N, promise)
         assert (streams or held * (not config.stages)) <= 64 * tensors, (width, promise, N, config)
         rows = config.threads_per_block // config.threads_per_row
-        in_shared = config.stages * tensors * rows * N * width // 8 // config.blocks_per_row
+        places = -(-N // (config.threads_per_row * config.blocks_per_row * 128 // width)) * config.threads_per_row
+        in_shared = (
+            config.stages * tensors * rows * places * 16
+        )  # threads read whole vectors, the last of them not all there
         assert in_shared <= SHARED_BYTES - 1024, (width, promise, N, config)
 
 
@@ -59,7 +62,7 @@ def test_a_card_without_clusters_and_bulk_copies_has_rows_in_one_block_as_far_as
             gradient = operation.endswith("norm backward")
             for width, _, N, config in given(operation):
                 assert not config.stages and (config.cluster is None or config.blocks_per_row > 1), (N, config)
-                if N * width // 8 <= (26 if gradient else 128) * 1024:
+                if N * width // 8 <= (64 if gradient else 128) * 1024:
                     assert config.blocks_per_row == 1, (operation, N, config)
 
 

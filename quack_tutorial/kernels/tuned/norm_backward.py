@@ -91,7 +91,7 @@ class NormBackward:
         self.sums_through_smem = (
             several and promise == "aligned" and self.tile.singles == 0 and self.tile.vector_size >= 4
         )
-        kept = config.stages == 1 and weight_dtype is not None
+        kept = config.stages == 1 and not several and weight_dtype is not None
         kept = kept and self.tile.width * weight_dtype.width % (8 * VECTOR_BYTES) == 0
         self.weight_pipeline = RowPipeline(weight_dtype, self.tile, tensors=1, stages=int(kept))
 

@@ -19,6 +19,7 @@ import math
 from dataclasses import replace
 from typing import NamedTuple
 
+from quack_tutorial import card
 from quack_tutorial.kernels import layout
 from quack_tutorial.kernels.tuned.config import VECTOR_BYTES, Config, divides, has_clusters
 
@@ -27,7 +28,7 @@ NEVER = 1024 * KB  # no row is longer
 BLOCK_BYTES = 16 * KB  # of a row, in a block's registers
 PIECE_BYTES = 40 * KB  # of a row, in a block's shared memory
 GRADIENT_BYTES = 26 * KB  # of a row of x, and of dy, in each stage of a norm's gradient
-STAGES_BYTES = 216 * KB  # of shared memory for stages; the rest is for sums, mbarriers and the system
+BESIDE_STAGES = 11 * KB  # of shared memory: sums and mbarriers
 LEAST_THREADS = 128  # of a block
 LEAST_CLUSTER_BYTES = 15 * KB  # that a cluster of different rows moves: an H200 starts one in the time of 12 KB
 
@@ -95,7 +96,10 @@ def row_at_once(row, spread):
     if not has_clusters() and row.bytes <= (128 * KB, 192 * KB)[k]:  # as far as 1024 threads have registers for it
         blocks = 1
     if row.bytes > spread.shared_from[k] and row.can_be_copied(pieces):
-        threads = min(spread.piece_threads, max(32, threads_for(row.vectors / pieces / spread.piece_held)))
+        held = row.vectors / pieces
+        threads = max(
+            32, min(spread.piece_threads, threads_for(held / spread.piece_held)), threads_for(held / (16, 32)[k])
+        )
         return Config(threads, threads, pieces, stages=1, blocks_together=int(pieces == 1 and spread.together > 0))
     if blocks > 1:
         threads = max(32, filled(row.vectors / blocks, range(4, (9, 17)[k]), 256)[0])
@@ -114,15 +118,22 @@ def norm_backward(row, sums):
     if row.N <= 1024 if anywhere else row.bytes <= KB:
         threads = max(min(32, threads_for(row.vectors)), threads_for(row.vectors / 4))
         return Config(threads, block_of(threads, 128 if anywhere else 256))
-    blocks, stages = row.blocks(GRADIENT_BYTES), 3
+    blocks, stages, most = row.blocks(GRADIENT_BYTES), 3, 768
+    if row.promise == "any":  # single elements: 16 a thread
+        blocks = min(16, 1 << (-(-row.N // 12288) - 1).bit_length())
+    if not has_clusters() and row.bytes <= (64 * KB, 128 * KB)[int(row.width == 32)]:
+        blocks, most = 1, 1024
     vectors = row.vectors / blocks
     held = 2 if blocks > 1 or anywhere else 1
-    if blocks == 1 and vectors > 512:  # one each would leave an SM a single block
+    if row.promise == "any":
+        held = 16 * row.vectors / row.N
+    elif blocks == 1 and vectors > 512:  # one each would leave an SM a single block
         held, stages = (2, 2) if sums == 1 and vectors <= 1024 else (4, 3)
     elif vectors / held > 768 or blocks > 1 and anywhere:
         held = 4
-    threads = min(768, max(32 if blocks > 1 else 8, threads_for(vectors / held)))
-    stages = min(stages, int(STAGES_BYTES // (2 * row.bytes / blocks)))
+    threads = min(most, max(32 if blocks > 1 else 8, threads_for(vectors / held)))
+    in_stage = 2 * threads * math.ceil(vectors / threads) * VECTOR_BYTES  # what threads read as a whole, of x and of dy
+    stages = min(stages, (card.selected().smem_per_block_bytes - BESIDE_STAGES) // in_stage)
     copied = row.can_be_copied(blocks) or row.promise == "congruent" and has_clusters() and stages > 1
     return Config(threads, threads, blocks, stages if copied else 0)
 
