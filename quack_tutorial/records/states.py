@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from quack_tutorial.records import Record
+from quack_tutorial.records import Record, made_by
 
 STATES = ("rows", "write", "producer")
 
@@ -48,6 +48,11 @@ class States(Record):
     @classmethod
     def row(cls, kept):
         return Cell(**kept)
+
+    @property
+    def origin(self) -> str:
+        """Where the numbers are from; the driver was not noted."""
+        return f"Measured on {self.device}, {made_by(self.versions, self.MADE_BY)}, {self.date} UTC."
 
 
 load = States.load
