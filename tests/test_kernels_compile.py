@@ -417,7 +417,7 @@ def test_cross_entropy_s_gradient_compiles_with_what_its_callers_have(given):
 
 @pytest.mark.parametrize("N", (1001, 3001, 12289, 50257))
 def test_rmsnorm_backward_of_rows_that_start_anywhere_stays_in_registers(N):
-    """With a weight and its gradient; with a bias and the gradient of h as well, the longest spill up to 412 bytes a thread."""
+    """With a weight and its gradient; with a bias and the gradient of h as well, the longest spill a few."""
     for dtype in ("float32", "bfloat16", "float16"):
         kernel, specs = with_all("rmsnorm backward", dtype, N, "congruent", dh=None, db=None)
         text = ptx(kernel, *specs)
@@ -425,7 +425,7 @@ def test_rmsnorm_backward_of_rows_that_start_anywhere_stays_in_registers(N):
         if kernel.config.stages > 1:
             kernel, specs = with_all("rmsnorm backward", dtype, N, "congruent")
             used = resources(ptx(kernel, *specs))
-            assert used is None or used.spill_store_bytes <= 412
+            assert used is None or used.spill_store_bytes <= 128
         copied = "cp.async.bulk.shared" in text
         assert copied == (kernel.config.stages > 1)
 

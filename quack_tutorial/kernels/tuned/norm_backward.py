@@ -18,8 +18,8 @@ end, as one row of (parts, N) numbers; `ColumnSum` adds up these rows, always in
 the same columns, also where rows start at odd addresses, because a block's rows are a multiple of `ALIKE` apart.
 
 Meanwhile bulk copies bring the next rows to stages in shared memory. From there a row is read twice, before its sums are known and
-after, so that it does not have to stay in registers. Where bulk copies cannot bring rows, or the rows are so short that the many
-that an SM works on at once keep memory busy, they come straight to registers (no stages).
+after, so that it does not have to stay in registers. Where bulk copies cannot bring rows, or rows are so short that it was quicker,
+they come straight to registers (no stages).
 
 | argument         | shape      | holds                                          | type                             |
 |------------------|------------|------------------------------------------------|----------------------------------|
@@ -111,7 +111,7 @@ class NormBackward:
             # read 2 MN elements (3 MN with a gradient of h)
             mean, rstd = next_mean, next_rstd
             next_mean, next_rstd = self.numbers_of(mMean, mRstd, following)
-            tXrDResidualOut = None if mDResidualOut is None else self.tile.load(mDResidualOut, place)
+            tXrDResidualOut = self.load_early(mDResidualOut, place)
             if cutlass.const_expr(stages > 0):
                 self.pipeline.fetch_singles(arriving, (mX, mDO), following)
                 self.pipeline.wait(arriving, turn)
@@ -132,6 +132,8 @@ class NormBackward:
                 xhat, dy, wdy = self.factors(*(self.part(tXr, i) for tXr in (tXrX, tXrDO, tXrW)), mean, rstd)
                 dx = (self.less(wdy, offset) - xhat * slope) * rstd
                 if cutlass.const_expr(mDResidualOut is not None):
+                    if cutlass.const_expr(self.tile.has_head):
+                        self.load_part(tXrDResidualOut, mDResidualOut, i, place)
                     dx += self.part(tXrDResidualOut, i).load().to(cutlass.Float32)
                 self.part(tXrDX, i).store(dx.to(self.dtype))
                 self.store_part(tXrDX, mDX, i, place)
@@ -286,6 +288,29 @@ class NormBackward:
         tile = self.tile
         size = tile.singles if i == tile.vectors else tile.vector_size
         return cute.make_tensor(rX.iterator + i * tile.vector_size, cute.make_layout(size))
+
+    @cute.jit
+    def load_early(self, mX, place):
+        """`RowTile.load` before the sums are known; of rows that start anywhere, which take most registers, only room for
+        `load_part`, 0. None of None."""
+        rX = None
+        if cutlass.const_expr(mX is not None and self.tile.has_head):
+            rX = cute.make_rmem_tensor(self.tile.elements_held, mX.element_type)
+            rX.fill(0.0)
+        elif cutlass.const_expr(mX is not None):
+            rX = self.tile.load(mX, place)
+        return rX
+
+    @cute.jit
+    def load_part(self, rX: cute.Tensor, mX: cute.Tensor, i: cutlass.Constexpr, place):
+        """`RowTile.load` of one part alone into the registers of all; those of what is not in the row stay as they are."""
+        tile = self.tile
+        if cutlass.const_expr(i == tile.vectors):
+            tile.load_singles(rX, mX, place)
+        else:
+            atom, tXgX = tile.vectors_of(mX, place, True)
+            vectors = tile.as_vectors(rX, tXgX)
+            tile.copy_vector(i, atom, tXgX, vectors, place, tile.certain, tile.several_rows, True)
 
     @cute.jit
     def store_part(self, rX: cute.Tensor, mX: cute.Tensor, i: cutlass.Constexpr, place):
