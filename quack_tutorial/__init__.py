@@ -7,6 +7,8 @@
 | `simulate` | runs a kernel on the simulator, warp by warp, and returns its trace and findings  |
 | `check`    | compares a result with what is wanted, and says where it is wrong                 |
 | `judge`    | an exercise's verdict: right, or not yet and why                                  |
+| `judge_each` | the same for each of several lengths or cases, in one verdict                   |
+| `lengths`, `drawn` | lengths of all kinds, and numbers, to judge by, drawn anew at each call   |
 | `verdict`  | the same of whatever an exercise compared itself                                  |
 | `answer`   | a prediction's verdict: right, near or off, and the value                         |
 | `time`     | times a kernel on this machine's GPU, beside a copy and the datasheet             |
@@ -28,6 +30,9 @@ _HOMES = {
     "simulate": "cutesim.simulation",
     "check": "quack_tutorial.notebook",
     "judge": "quack_tutorial.notebook",
+    "judge_each": "quack_tutorial.notebook",
+    "lengths": "quack_tutorial.notebook",
+    "drawn": "quack_tutorial.notebook",
     "verdict": "quack_tutorial.notebook",
     "answer": "quack_tutorial.notebook",
     "time": "quack_tutorial.notebook",

@@ -4,7 +4,9 @@
 |------------|-------------------------------------------------------------------------------------------|
 | `check`    | a sentence: right, or where the largest error is and what stood there                      |
 | `judge`    | an exercise's verdict on a simulated run: right, or not yet and why                        |
+| `judge_each` | the same for each of several lengths or cases, in one verdict                             |
 | `verdict`  | the same of whatever an exercise compared itself                                          |
+| `lengths`, `drawn` | lengths of all kinds, and numbers, that differ at each call                      |
 | `answer`   | a prediction's verdict: right, near or off, beside the value                                |
 | `time`     | a kernel's time on this machine's GPU, beside a copy or a read and the datasheet; elsewhere a sentence |
 | `recorded` | the recorded speeds of one operation, dtype and size, with device and date                  |
@@ -63,28 +65,69 @@ def check(result, wanted, tolerance=None) -> bool:
     return right
 
 
-def judge(run, result, wanted, tolerance=None) -> bool:
+def judge(run, result, wanted, tolerance=None, also="") -> bool:
     """Print "right", or "not yet" and why: the simulated `run` has findings, or `check` would call `result` wrong.
 
-    Returns whether it is right. `tolerance` is that of `check`.
+    Returns whether it is right. `tolerance` is that of `check`; `also` says what is wrong beside the numbers.
     """
-    right, said = _compared(result, wanted, tolerance)
-    if not hasattr(run, "ok"):
-        right, said = False, f"the run is {run!r:.40}, not what qt.simulate gives."
-    elif not run.ok:
-        right, said = False, "see what the simulator found."
-    verdict(right, textwrap.fill(said, WIDTH, initial_indent=" " * len("not yet: ")).lstrip())
+    right, said = _judged(run, result, wanted, tolerance, also)
+    verdict(right, "" if right else said)
     return right
 
 
+def judge_each(once, cases, of="N") -> bool:
+    """Print one verdict on several `cases`: "right for N = 1, 37 and 512", or "not yet", and why, for the first that is not right.
+
+    `once(case)`, or once(*case), gives what `judge` takes. A case is a length, a shape or a few words (`of` is empty then). What the
+    simulator found is printed, too.
+    """
+    cases, of = list(cases), f"{of} = " if of else ""
+    words = [" x ".join(map(_shown, case)) if isinstance(case, tuple) else _shown(case) for case in cases]
+    for case, word in zip(cases, words):
+        run, *given = once(*case) if isinstance(case, tuple) else once(case)
+        right, said = _judged(run, *given)
+        if not right:
+            verdict(False, f"for {of}{word}, {said}")
+            if not run.ok:
+                print(run)
+            return False
+    verdict(True, f"for {of}{' and '.join(filter(None, (', '.join(words[:-1]), words[-1])))}")
+    return True
+
+
+def lengths(step=1, most=500) -> list[int]:
+    """Up to four multiples of `step`, drawn anew at each call: `step`, and an odd prime, a power of two and nearly `most` of them."""
+    rng, count = np.random.default_rng(), most // step
+    primes = [n for n in range(3, count + 1, 2) if all(n % d for d in range(3, n, 2))]
+    near = int(rng.integers(count - count // 4, count + 1))
+    return sorted({step * n for n in (1, int(rng.choice(primes)), 1 << count.bit_length() - 1, near)})
+
+
+def drawn(*shape, low=-9, high=9) -> np.ndarray:
+    """Whole numbers as float32, drawn anew at each call, whose sums are exact in every order."""
+    return np.random.default_rng().integers(low, high + 1, shape).astype(np.float32)
+
+
 def verdict(right, why="") -> None:
-    """Print "right", or "not yet" and why."""
-    print("right" if right else f"not yet: {why}" if why else "not yet")
+    """Print "right", or "not yet:", and `why`."""
+    begun, why = "right " if right else "not yet: ", str(why)
+    text = begun + why if "\n" in why else textwrap.fill(begun + why, WIDTH, subsequent_indent=" " * len(begun))
+    print(text.rstrip(" :"))
     note("judge", right)
 
 
-def _compared(result, wanted, tolerance) -> tuple[bool, str]:
-    """Whether `result` is within tolerance of `wanted`, and a sentence on the largest error."""
+def _judged(run, result, wanted, tolerance=None, also="") -> tuple[bool, str]:
+    """Whether the simulated `run` found nothing, `result` is within tolerance of `wanted` and nothing `also` is wrong, and why not."""
+    if not hasattr(run, "ok"):
+        return False, f"the run is {run!r:.40}, not what qt.simulate gives."
+    if not run.ok:
+        return False, "see what the simulator found."
+    right, said = _compared(result, wanted, tolerance, first=True)
+    return right and not also, also if right else said
+
+
+def _compared(result, wanted, tolerance, first=False) -> tuple[bool, str]:
+    """Whether `result` is within tolerance of `wanted`, and a sentence on the largest error, or on the first."""
     dtype, got, want = _dtype(result), _numbers(result), _numbers(wanted)
     if got.shape != want.shape:
         return False, f"the result has shape {got.shape} instead of {want.shape}."
@@ -99,9 +142,9 @@ def _compared(result, wanted, tolerance) -> tuple[bool, str]:
     wrong = error > allowed
     if not wrong.any():
         return True, f"all {got.size:,} numbers; largest error {error.max(initial=0.0):.2g}."
-    at = np.unravel_index(np.argmax(np.where(wrong, error, -1.0)), got.shape)
+    at = np.unravel_index(np.argmax(wrong if first else np.where(wrong, error, -1.0)), got.shape)
     place = f" at {tuple(map(int, at))}" if at else ""
-    worst = f"The largest error is{place}: {got[at]:.9g} instead of {want[at]:.9g}."
+    worst = f"The {'first' if first else 'largest error'} is{place}: {got[at]:.9g} instead of {want[at]:.9g}."
     count = (
         f"{int(wrong.sum()):,} of {got.size:,}" if not wrong.all() else f"all {got.size:,}" if got.size > 1 else "the 1"
     )
