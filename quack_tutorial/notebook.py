@@ -75,37 +75,40 @@ def judge(run, result, wanted, tolerance=None, also="") -> bool:
     return right
 
 
-def judge_each(once, cases, of="N") -> bool:
-    """Print one verdict on several `cases`: "right for N = 1, 37 and 512", or "not yet", and why, for the first that is not right.
+def judge_each(once, cases, of=None) -> bool:
+    """Print one verdict on `cases`: "right for N = 1, 37 and 512", or "not yet", and why, for the first that is not right.
 
-    `once(case)`, or once(*case), gives what `judge` takes. A case is a length, a shape or a few words (`of` is empty then). What the
-    simulator found is printed, too.
+    `once(case)`, or once(*case), gives what `judge` takes. A case is a length, a shape, or what else `of` says. What the simulator
+    found is printed, too.
     """
-    cases, of = list(cases), f"{of} = " if of else ""
+    cases = list(cases)
+    of = of or ("M x N" if isinstance(cases[0], tuple) else "N")
     words = [" x ".join(map(_shown, case)) if isinstance(case, tuple) else _shown(case) for case in cases]
     for case, word in zip(cases, words):
         run, *given = once(*case) if isinstance(case, tuple) else once(case)
         right, said = _judged(run, *given)
         if not right:
-            verdict(False, f"for {of}{word}, {said}")
+            verdict(False, f"for {of} = {word}, {said}")
             if not run.ok:
                 print(run)
             return False
-    verdict(True, f"for {of}{' and '.join(filter(None, (', '.join(words[:-1]), words[-1])))}")
+    verdict(True, f"for {of} = {' and '.join(filter(None, (', '.join(words[:-1]), words[-1])))}")
     return True
 
 
 def lengths(step=1, most=500) -> list[int]:
-    """Up to four multiples of `step`, drawn anew at each call: `step`, and an odd prime, a power of two and nearly `most` of them."""
+    """Multiples of `step`, drawn anew at each call: `step`, an odd prime times it, a power of two times it, and nearly `most`."""
     rng, count = np.random.default_rng(), most // step
     primes = [n for n in range(3, count + 1, 2) if all(n % d for d in range(3, n, 2))]
     near = int(rng.integers(count - count // 4, count + 1))
     return sorted({step * n for n in (1, int(rng.choice(primes)), 1 << count.bit_length() - 1, near)})
 
 
-def drawn(*shape, low=-9, high=9) -> np.ndarray:
-    """Whole numbers as float32, drawn anew at each call, whose sums are exact in every order."""
-    return np.random.default_rng().integers(low, high + 1, shape).astype(np.float32)
+def drawn(*shape, low=-9, high=9, shift=0) -> np.ndarray:
+    """Whole numbers as float32, drawn anew at each call, whose sums are exact in every order; rows moved up or down by `shift`."""
+    rng = np.random.default_rng()
+    numbers = rng.integers(low, high + 1, shape)
+    return (numbers + shift * rng.choice((-1, 1), (len(numbers), 1)) if shift else numbers).astype(np.float32)
 
 
 def verdict(right, why="") -> None:
@@ -117,7 +120,7 @@ def verdict(right, why="") -> None:
 
 
 def _judged(run, result, wanted, tolerance=None, also="") -> tuple[bool, str]:
-    """Whether the simulated `run` found nothing, `result` is within tolerance of `wanted` and nothing `also` is wrong, and why not."""
+    """Whether the simulated `run` found nothing and `result` is within tolerance of `wanted`, and what is wrong."""
     if not hasattr(run, "ok"):
         return False, f"the run is {run!r:.40}, not what qt.simulate gives."
     if not run.ok:

@@ -28,8 +28,8 @@ function kept() {
   }
 }
 
-// {right, points: [got, of] or null}: of a lab's check, of `qt.judge`, and of `qt.check` in what the book asks for a line of the
-// reader's own. `verdicts` is what Python sent of them (quack_tutorial/notebook.py); what was printed plays no part.
+// {right, points: [got, of] or null}: of a lab's check, or of an exercise's. `verdicts` is what Python sent of them
+// (quack_tutorial/notebook.py); what was printed plays no part.
 export function verdict(cell, verdicts) {
   const of = (kind) => verdicts.filter((one) => one.of === kind), all = (some) => some.length > 0 && some.every(({ right }) => right);
   const worth = cell.source.metadata.nbgrader?.points;
@@ -37,8 +37,7 @@ export function verdict(cell, verdicts) {
     const right = all(of("lab"));
     return { right, points: [right ? worth : 0, worth] };
   }
-  const judged = of("judge"), checked = cell.built.includes("# your line") ? of("check") : [];
-  const told = judged.length ? judged : checked;
+  const told = of("judge");
   return told.length ? { right: all(told), points: null } : null;
 }
 
