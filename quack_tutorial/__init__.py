@@ -6,8 +6,7 @@
 | `launch`   | runs a kernel: CUDA tensors through the real DSL, others on the simulator         |
 | `simulate` | runs a kernel on the simulator, warp by warp, and returns its trace and findings  |
 | `check`    | compares a result with what is wanted, and says where it is wrong                 |
-| `judge`    | an exercise's verdict: right, or not yet and why                                  |
-| `judge_each` | the same for each of several lengths or cases, in one verdict                   |
+| `judge`    | an exercise's verdict: right for these lengths, or not yet and why                |
 | `lengths`, `drawn` | lengths of all kinds, and numbers, to judge by, drawn anew at each call   |
 | `verdict`  | the same of whatever an exercise compared itself                                  |
 | `answer`   | a prediction's verdict: right, near or off, and the value                         |
@@ -30,7 +29,6 @@ _HOMES = {
     "simulate": "cutesim.simulation",
     "check": "quack_tutorial.notebook",
     "judge": "quack_tutorial.notebook",
-    "judge_each": "quack_tutorial.notebook",
     "lengths": "quack_tutorial.notebook",
     "drawn": "quack_tutorial.notebook",
     "verdict": "quack_tutorial.notebook",

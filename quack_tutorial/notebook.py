@@ -3,10 +3,9 @@
 | function   | what it gives                                                                             |
 |------------|-------------------------------------------------------------------------------------------|
 | `check`    | a sentence: right, or where the largest error is and what stood there                      |
-| `judge`    | an exercise's verdict on a simulated run: right, or not yet and why                        |
-| `judge_each` | the same for each of several lengths or cases, in one verdict                             |
+| `judge`    | an exercise's verdict on simulated runs: right for these lengths, or not yet and why       |
 | `verdict`  | the same of whatever an exercise compared itself                                          |
-| `lengths`, `drawn` | lengths of all kinds, and numbers, that differ at each call                      |
+| `lengths`, `drawn` | lengths of all kinds, and numbers, drawn anew at each call                        |
 | `answer`   | a prediction's verdict: right, near or off, beside the value                                |
 | `time`     | a kernel's time on this machine's GPU, beside a copy or a read and the datasheet; elsewhere a sentence |
 | `recorded` | the recorded speeds of one operation, dtype and size, with device and date                  |
@@ -65,21 +64,11 @@ def check(result, wanted, tolerance=None) -> bool:
     return right
 
 
-def judge(run, result, wanted, tolerance=None, also="") -> bool:
-    """Print "right", or "not yet" and why: the simulated `run` has findings, or `check` would call `result` wrong.
-
-    Returns whether it is right. `tolerance` is that of `check`; `also` says what is wrong beside the numbers.
-    """
-    right, said = _judged(run, result, wanted, tolerance, also)
-    verdict(right, "" if right else said)
-    return right
-
-
-def judge_each(once, cases, of=None) -> bool:
+def judge(once, cases, of=None) -> bool:
     """Print one verdict on `cases`: "right for N = 1, 37 and 512", or "not yet", and why, for the first that is not right.
 
-    `once(case)`, or once(*case), gives what `judge` takes. A case is a length, a shape, or what else `of` says. What the simulator
-    found is printed, too.
+    `once(case)`, or once(*case), gives a simulated run, its result, what is wanted, perhaps a tolerance as `check` takes it, and
+    words on what else is wrong. A case is a length, a shape, or what else `of` says. What the simulator found is printed, too.
     """
     cases = list(cases)
     of = of or ("M x N" if isinstance(cases[0], tuple) else "N")
@@ -89,10 +78,11 @@ def judge_each(once, cases, of=None) -> bool:
         right, said = _judged(run, *given)
         if not right:
             verdict(False, f"for {of} = {word}, {said}")
-            if not run.ok:
+            if not getattr(run, "ok", True):
                 print(run)
             return False
-    verdict(True, f"for {of} = {' and '.join(filter(None, (', '.join(words[:-1]), words[-1])))}")
+    *first, last = dict.fromkeys(words)
+    verdict(True, f"for {of} = {', '.join(first)}{' and ' * bool(first)}{last}")
     return True
 
 

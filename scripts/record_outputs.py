@@ -46,8 +46,8 @@ MOST_BYTES = 1_000_000  # of one output; what is larger is left out, and a sente
 TIMES = re.compile(r"\bqt\.time\(|\btry_it\(|perf_counter|\bone_us\(|\bcheats\.|\bncu\.profile\(")
 
 ERRORS = re.compile(
-    r"[Ll]argest error( is at .*? instead of)?\s+[-+\w.]+"
-)  # of random numbers, which a GPU draws otherwise
+    r"[Ll]argest error( is at .*? instead of)?\s+[-+\w.]+|right for [\w ]+ = [\dx, and]+"
+)  # of numbers and lengths that are drawn anew
 SIMULATED = re.compile(r'class="qt-break"|class="qt-origin">Simulated')  # the simulator's figures, on whatever machine
 
 

@@ -40,22 +40,33 @@ def test_check_takes_torch_tensors():
     assert qt.check(torch.ones(3, dtype=torch.bfloat16), torch.ones(3, dtype=torch.float64) * 1.004)
 
 
-def test_judge_says_why_not_yet(capsys):
+def test_judge_names_the_lengths_or_the_first_that_is_wrong(capsys):
     clean, twos = Namespace(ok=True), (np.ones(2), np.ones(2))
-    assert qt.judge(clean, *twos) and capsys.readouterr().out == "right\n"
-    for run, result, wanted, says in (
+    assert qt.judge(lambda N: (clean, *twos), [1, 1, 1024]) and notebook.VERDICTS[-1] == {"of": "judge", "right": True}
+    assert qt.judge(lambda M, N: (clean, *twos), [(3, 7)], of="tile")
+    assert capsys.readouterr().out == "right for N = 1 and 1,024\nright for tile = 3 x 7\n"
+    for given, says in (
         (
-            clean,
-            np.array([1, 3]),
-            np.array([1, 2]),
-            "1 of 2 numbers differs. The largest error is at (1,): 3 instead of 2.",
+            (clean, np.array([1, 3, 9]), np.array([1, 2, 3])),
+            "2 of 3 numbers differ. The first is at (1,): 3 instead of 2.",
         ),
-        (clean, np.zeros(77), np.ones(77), "all 77 numbers differ."),
-        (Namespace(ok=False), *twos, "see what the simulator found."),
-        (None, *twos, "the run is None"),
+        ((clean, np.zeros(77), np.ones(77)), "all 77 numbers differ."),
+        ((clean, *twos, 0, "a row is read twice."), "a row is read twice."),
+        ((Namespace(ok=False), *twos), "see what the simulator found."),
+        ((None, *twos), "the run is None"),
     ):
-        assert not qt.judge(run, result, wanted)
-        assert " ".join(capsys.readouterr().out.split()).startswith(f"not yet: {says}")
+        assert not qt.judge(lambda N: given if N == 5 else (clean, *twos), [1, 5])  # noqa: B023
+        assert " ".join(capsys.readouterr().out.split()).startswith(f"not yet: for N = 5, {says}")
+
+
+@pytest.mark.parametrize(("step", "most"), [(1, 500), (1, 5), (128, 1024), (64, 512)])
+def test_lengths_of_all_kinds_are_drawn(step, most):
+    drawn = [qt.lengths(step, most) for _ in range(30)]
+    for lengths in drawn:
+        assert lengths[0] == step and lengths[-1] <= most and not any(N % step for N in lengths)
+        assert any(N > step and N // step % 2 for N in lengths) and any(N // step % 2 == 0 for N in lengths)
+    assert most // step < 8 or len(set(map(tuple, drawn))) > 1
+    assert (qt.drawn(9, 9) != qt.drawn(9, 9)).any() and (abs(abs(qt.drawn(9, 1, shift=100)) - 100) <= 9).all()
 
 
 def test_a_run_says_whose_name_it_was_asked_for():
