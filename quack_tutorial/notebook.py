@@ -95,9 +95,9 @@ def lengths(step=1, most=500) -> list[int]:
 
 
 def drawn(*shape, low=-9, high=9, shift=0) -> np.ndarray:
-    """Whole numbers as float32, drawn anew at each call, whose sums are exact in every order; rows moved up or down by `shift`."""
+    """Quarters as float32, drawn anew at each call, whose sums are exact in every order; rows moved up or down by `shift`."""
     rng = np.random.default_rng()
-    numbers = rng.integers(low, high + 1, shape)
+    numbers = rng.integers(4 * low, 4 * high + 1, shape) / 4
     return (numbers + shift * rng.choice((-1, 1), (len(numbers), 1)) if shift else numbers).astype(np.float32)
 
 
