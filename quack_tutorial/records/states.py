@@ -30,9 +30,6 @@ class Cell:
     N: int
     config: str
     us: dict[str, dict[str, float]]
-    kernels: dict[
-        str, float
-    ]  # microseconds of our kernel in `rows`: the earlier one, with sizes from a "table", and by the "rule"
 
     def over_best_peer(self, state: str) -> float:
         """Our speed over the best peer's."""

@@ -27,7 +27,10 @@ KB = 1024
 NEVER = 1024 * KB  # no row is longer
 BLOCK_BYTES = 16 * KB  # of a row, in a block's registers
 PIECE_BYTES = 40 * KB  # of a row, in a block's shared memory
-GRADIENT_BYTES = 26 * KB  # of a row of x, and of dy, in each stage of a norm's gradient
+GRADIENT_BYTES = (
+    26 * KB,
+    32 * KB,
+)  # of a row of x, and of dy, in each stage of a norm's gradient, in 16 bits and in float32
 BESIDE_STAGES = 11 * KB  # of shared memory: sums and mbarriers
 LEAST_THREADS = 128  # of a block
 LEAST_CLUSTER_BYTES = 15 * KB  # that a cluster of different rows moves: an H200 starts one in the time of 12 KB
@@ -114,15 +117,18 @@ def row_at_once(row, spread):
 
 def norm_backward(row, sums):
     """For the gradients of the norms, whose blocks go through rows that have so many `sums` each."""
-    anywhere = row.promise != "aligned"
+    anywhere, congruent, k = row.promise != "aligned", row.promise == "congruent", int(row.width == 32)
     if row.N <= 1024 if anywhere else row.bytes <= KB:
-        threads = max(min(32, threads_for(row.vectors)), threads_for(row.vectors / 4))
-        return Config(threads, block_of(threads, 128 if anywhere else 256))
+        threads = threads_for(row.vectors / 4)
+        if sums == 2 or not congruent:
+            threads = max(min(32, threads_for(row.vectors)), threads)
+        large = congruent and threads == 32 and row.N <= 512 or not anywhere
+        return Config(threads, block_of(threads, 256 if large else 128))
     # Where rows start anywhere, of 25 KB in a block those with a bias and a gradient of h would spill over 300 bytes a thread.
-    blocks, stages, most = row.blocks(49 * KB // 2 if anywhere else GRADIENT_BYTES), 3, 768
+    blocks, stages, most = row.blocks(49 * KB // 2 if anywhere else GRADIENT_BYTES[k]), 3, 768
     if row.promise == "any":  # single elements: 16 a thread
         blocks = min(16, 1 << (-(-row.N // 12288) - 1).bit_length())
-    if not has_clusters() and row.bytes <= (64 * KB, 128 * KB)[int(row.width == 32)]:
+    if not has_clusters() and row.bytes <= (64 * KB, 128 * KB)[k]:
         blocks, most = 1, 1024
     vectors = row.vectors / blocks
     held = 2 if blocks > 1 or anywhere else 1
@@ -135,7 +141,7 @@ def norm_backward(row, sums):
     threads = min(most, max(32 if blocks > 1 else 8, threads_for(vectors / held)))
     in_stage = 2 * threads * math.ceil(vectors / threads) * VECTOR_BYTES  # what threads read as a whole, of x and of dy
     stages = min(stages, (card.selected().smem_per_block_bytes - BESIDE_STAGES) // in_stage)
-    copied = row.can_be_copied(blocks) or row.promise == "congruent" and has_clusters() and stages > 1
+    copied = row.can_be_copied(blocks) or congruent and has_clusters() and stages > 1
     return Config(threads, threads, blocks, stages if copied else 0)
 
 
