@@ -69,7 +69,7 @@ ITEMS = (
     Item("model", "model --out {folder}/model.json", 150),
     Item("head", "head --out {folder}/head.json", 60, needs=LIBRARIES),
     # With kernels that an earlier process has compiled and kept.
-    Item("host", "host --out {folder}/host/loaded.json", 120, "host --calls 1 --repeats 1", needs=("quack",)),
+    Item("host", "host --out {folder}/host/loaded.json", 60, "host --calls 1 --repeats 1"),
     Item("peers", f"bench all --n 1024,4096,16384,65536,262144 --m grid {PEERS} {GRID}", 18, needs=LIBRARIES),
     Item(
         "tuned softmax",  # chapter 12's first exercise

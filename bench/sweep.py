@@ -21,7 +21,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 
 from bench.gpu_lock import LOCK
 from bench.peers.setups import WORKER_ENVIRONMENT
@@ -182,35 +182,20 @@ def measure_cells(
     names, or a function from a key to names. RuntimeError when a worker does not even start.
     """
     names = providers if callable(providers) else lambda key: providers
-
-    def request(key, crashed, alone):
-        asked = {"cell": asdict(key), "providers": list(names(key)), "rounds": rounds, "do_bench": do_bench}
-        return {**asked, "crashed": crashed, "alone": alone, "series": series}
-
-    count = gpus or 1
-
-    def read(data, place):
-        return replace(
-            cell_from(data), gpu=None if gpus is None else place % count, workers=workers if workers > 1 else None
-        )
-
-    def start_at(gpu):  # counts the places of all GPUs
-        threads = max(1, (os.cpu_count() or 1) // (workers * count))
-        more = {LOCK: f"{folder}/gpu{gpu % count}", COMPILE_THREADS: str(threads)}
-        return start(gpu=gpu % count, more=more)
-
-    def fits(key, place, running, machine, alone):
-        gpu = hardware.find(machine["device"])
-        cells = [key, *(other for at, other in running.items() if at % count == place % count)]
-        if len(cells) == 1 or alone.intersection(cells):
-            return len(cells) == 1
-        return gpu is None or sum(map(memory_of, cells)) <= gpu.memory_gb * 1e9
-
+    asked = {"rounds": rounds, "do_bench": do_bench, "series": series}
     with one_folder() as folder:
-        if workers == 1:
-            yield from attend(keys, request, read, limit_s, on_step, start, gpus)
-        else:
-            yield from attend(keys, request, read, limit_s, on_step, start_at, workers * count, fits)
+        sweep = _Sweep(deque(keys), names, asked, limit_s, on_step, start, gpus, workers, folder)
+        threads = [threading.Thread(target=sweep.serve, args=(place,), daemon=True) for place in range(sweep.places)]
+        for thread in threads:
+            thread.start()
+        try:
+            for _ in threads:
+                while (found := sweep.found.get()) is not None:
+                    if isinstance(found, Exception):
+                        raise found
+                    yield found
+        finally:
+            sweep.stop()
 
 
 def memory_of(key) -> float:
@@ -230,85 +215,73 @@ def one_folder():
             del os.environ[SWEEPS]
 
 
-def attend(keys, request, read, limit_s, on_step, start, gpus, fits=lambda *_: True) -> Iterator[Measured]:
-    """Give each of `keys` to a worker as `request(key, crashed, alone)` and yield what `read(answer, gpu)` makes of it.
+class _Sweep:
+    """What the threads, one a worker, share: the keys that are left, and a queue of what was found. A worker has a place, and
+    that place a GPU: the places go round the GPUs."""
 
-    `crashed` maps what took a worker down, as it had announced it, to the reason; such a key is tried again. `alone` says that the
-    key ran out of memory beside others, and now has a GPU for itself. A key waits as long
-    as not `fits(key, gpu, running, machine, alone)`, with the keys that are `running`, by GPU, and those that ran out of memory
-    beside others.
-    """
-    attendance = _Attendance(deque(keys), request, read, limit_s, on_step, start, fits)
-    numbers = [None] if gpus is None else range(gpus)
-    threads = [threading.Thread(target=attendance.serve, args=(gpu,), daemon=True) for gpu in numbers]
-    for thread in threads:
-        thread.start()
-    try:
-        for _ in threads:
-            while (found := attendance.found.get()) is not None:
-                if isinstance(found, Exception):
-                    raise found
-                yield found
-    finally:
-        attendance.stop()
-
-
-class _Attendance:
-    """What the threads, one a GPU, share: the keys that are left, and a queue of what was found."""
-
-    def __init__(self, keys, request, read, limit_s, on_step, start, fits):
-        self.keys, self.request, self.read, self.limit_s = keys, request, read, limit_s
-        self.on_step, self.start, self.fits = on_step, start, fits
+    def __init__(self, keys, names, asked, limit_s, on_step, start, gpus, workers, folder):
+        self.keys, self.names, self.asked, self.limit_s = keys, names, asked, limit_s
+        self.on_step, self.start, self.gpus, self.share, self.folder = on_step, start, gpus, workers, folder
+        self.count = gpus or 1
+        self.places = self.count * workers
         self.began, self.longest = time.monotonic(), 0.0
         self.found = queue.Queue()
         self.lock, self.workers, self.running, self.stopped = threading.Condition(), {}, {}, False
-        self.alone = set()  # keys that ran out of memory: they are tried once more
+        self.alone = (
+            set()
+        )  # keys that ran out of memory beside others: they are tried once more, with a GPU for themselves
         self.machine = None  # what the first worker says; all must say the same
 
-    def serve(self, gpu):
-        """Measure keys on one GPU until none is left or the time is up; then None in the queue says so."""
+    def fits(self, key, place) -> bool:
+        """Whether a key may be measured beside those that its GPU is busy with."""
+        cells = [key, *(other for at, other in self.running.items() if at % self.count == place % self.count)]
+        if len(cells) == 1 or self.alone.intersection(cells):
+            return len(cells) == 1
+        gpu = hardware.find(self.machine["device"])
+        return gpu is None or sum(map(memory_of, cells)) <= gpu.memory_gb * 1e9
+
+    def serve(self, place):
+        """Measure keys at one place until none is left or the time is up; then None in the queue says so."""
         try:
-            self.begin(gpu)
-            while (key := self.next_key(gpu)) is not None:
-                measured = self.measure(key, gpu)
+            self.begin(place)
+            while (key := self.next_key(place)) is not None:
+                measured = self.measure(key, place)
                 with self.lock:
                     self.longest = max(self.longest * 0.5, measured.seconds)
                     if measured.full:
                         self.alone.add(key)
                         self.keys.append(key)
-                self.leave(gpu)
+                self.leave(place)
                 if not measured.full:
                     self.found.put(measured)
         except Exception as error:  # whatever it is, the one who waits for results must hear of it
             self.found.put(error)
         finally:
-            self.end(gpu)
-            self.leave(gpu)
+            self.end(place)
+            self.leave(place)
             self.found.put(None)
 
-    def next_key(self, gpu):
+    def next_key(self, place):
         """The first key that fits, once there is one; None if none is left, or time."""
         with self.lock:
             while True:
                 late = self.limit_s is not None and time.monotonic() - self.began + self.longest > self.limit_s
                 if self.stopped or late or not self.keys:
                     return None
-                key = next(
-                    (key for key in self.keys if self.fits(key, gpu, self.running, self.machine, self.alone)), None
-                )
+                key = next((key for key in self.keys if self.fits(key, place)), None)
                 if key is not None:
                     self.keys.remove(key)
-                    self.running[gpu] = key
+                    self.running[place] = key
                     return key
                 self.lock.wait()
 
-    def leave(self, gpu):
-        """No key is running on the GPU any more: those who wait for it look again."""
+    def leave(self, place):
+        """No key is running at the place any more: those who wait for it look again."""
         with self.lock:
-            self.running.pop(gpu, None)
+            self.running.pop(place, None)
             self.lock.notify_all()
 
-    def measure(self, key, gpu):
+    def measure(self, key, place):
         before = time.monotonic()
         cell, message, crashed, full = None, "", {}, False
         alone = key in self.alone
@@ -317,15 +290,14 @@ class _Attendance:
 
         while cell is None and not message:
             try:
-                if gpu not in self.workers:  # it was ended while it had no key
-                    self.begin(gpu)
-                answer = self.workers[gpu].measure(
-                    self.request(key, crashed, alone), lambda what: self.on_step(key, what)
-                )
-                cell = self.read(answer, gpu)
+                if place not in self.workers:  # it was ended while it had no key
+                    self.begin(place)
+                asked = {"cell": asdict(key), "providers": list(self.names(key)), "crashed": crashed, "alone": alone}
+                answer = self.workers[place].measure(asked | self.asked, lambda what: self.on_step(key, what))
+                cell = self.cell_from(answer, place)
             except WorkerDied as died:
-                self.end(gpu)
-                self.begin(gpu)
+                self.end(place)
+                self.begin(place)
                 full = is_out_of_memory(str(died)) and not alone  # it is not the provider's fault, see `measure`
                 if died.doing in (None, *STEPS) or died.doing in crashed or full:
                     message = f"{died} (while busy with {died.doing or 'starting'})"
@@ -333,30 +305,37 @@ class _Attendance:
                     crashed = {**crashed, died.doing: str(died)}
         return Measured(key, cell, message, time.monotonic() - before, full)
 
-    def begin(self, gpu):
+    def begin(self, place):
         with self.lock:
             if self.stopped:
                 raise RuntimeError("stopped")
         try:
-            worker = self.start() if gpu is None else self.start(gpu=gpu)
+            worker = self.start(**self.own(place))
         except WorkerDied as died:
             raise RuntimeError(f"the measuring process does not start: {died}") from died
         with self.lock:
-            self.workers[gpu] = worker
+            self.workers[place] = worker
             self.machine = self.machine or worker.machine
         if worker.machine != self.machine:
             raise RuntimeError(f"the GPUs of this host are not alike: {self.machine} and {worker.machine}")
 
+    def own(self, place) -> dict:
+        """What sets a place's worker apart: its GPU, where that matters, and where several share one its lock and processors."""
+        if self.share == 1:
+            return {} if self.gpus is None else {"gpu": place}
+        gpu, threads = place % self.count, max(1, (os.cpu_count() or 1) // self.places)
+        return {"gpu": gpu, "more": {LOCK: f"{self.folder}/gpu{gpu}", COMPILE_THREADS: str(threads)}}
+
     def end_idle(self):
         """End the workers without a key, whose processes hold memory all the same; each is started again with its next one."""
         with self.lock:
-            idle = [self.workers.pop(gpu) for gpu in list(self.workers) if gpu not in self.running]
+            idle = [self.workers.pop(place) for place in list(self.workers) if place not in self.running]
         for worker in idle:
             worker.close()
 
-    def end(self, gpu):
+    def end(self, place):
         with self.lock:
-            worker = self.workers.pop(gpu, None)
+            worker = self.workers.pop(place, None)
         if worker is not None:
             worker.close()
 
@@ -365,11 +344,12 @@ class _Attendance:
         with self.lock:
             self.stopped = True
             self.lock.notify_all()
-        for gpu in list(self.workers):
-            self.end(gpu)
+        for place in list(self.workers):
+            self.end(place)
 
-
-def cell_from(data: dict) -> Cell:
-    """A cell from what a worker sends."""
-    results = tuple(Result(**{**r, "samples_us": tuple(r["samples_us"])}) for r in data["results"])
-    return Cell(**{**data, "ceiling_samples_us": tuple(data["ceiling_samples_us"]), "results": results})
+    def cell_from(self, data: dict, place) -> Cell:
+        """A cell from what a worker sends."""
+        results = tuple(Result(**{**r, "samples_us": tuple(r["samples_us"])}) for r in data["results"])
+        gpu, workers = None if self.gpus is None else place % self.count, self.share if self.share > 1 else None
+        shared = {"results": results, "ceiling_samples_us": tuple(data["ceiling_samples_us"])}
+        return Cell(**data | shared | {"gpu": gpu, "workers": workers})

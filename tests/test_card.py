@@ -7,6 +7,7 @@ import pytest
 
 from quack_tutorial import card, cost, hardware, machine, records
 from quack_tutorial.records import memory
+from tests.nvml import Nvml
 
 
 @pytest.fixture(autouse=True)
@@ -45,26 +46,9 @@ def test_a_gpu_that_the_table_lacks_is_what_the_driver_says(monkeypatch):
     assert card.selected().card == card.BOOK
 
 
-class Driver:
-    """NVML of one A100: 6,912 lanes, 5,120 wires at 1,593 MHz, 80 GiB."""
-
-    def __getattr__(self, name):
-        numbers = {"NumGpuCores": 6912, "MemoryBusWidth": 5120, "MaxClockInfo": 1593}
-
-        def answer(*arguments):
-            where = getattr(arguments[-1], "_obj", None) if arguments else None
-            if name == "nvmlDeviceGetMemoryInfo":
-                arguments[-1][0] = 80 << 30
-            elif name.removeprefix("nvmlDeviceGet") in numbers:
-                where.value = numbers[name.removeprefix("nvmlDeviceGet")]
-            return 0
-
-        return answer
-
-
 def test_the_driver_is_asked_for_sms_and_bandwidth(monkeypatch):
-    monkeypatch.setattr(machine, "load_nvml", Driver)
-    monkeypatch.setattr(machine, "list_gpus", lambda nvml: [("NVIDIA A100X", (8, 0))])
+    numbers = dict(NumGpuCores=6912, MemoryBusWidth=5120, MaxClockInfo=1593, MemoryInfo=80 << 30)
+    monkeypatch.setattr(machine, "load_nvml", lambda: Nvml([("NVIDIA A100X", (8, 0))], **numbers))
     assert machine.gpu_numbers("NVIDIA A100X") == {"sms": 108, "bandwidth_gb_s": 2039, "memory_gb": 86}
     assert machine.gpu_numbers("another") is None
     monkeypatch.setattr(machine, "load_nvml", lambda: None)

@@ -8,6 +8,7 @@ import pytest
 
 import quack_tutorial
 from quack_tutorial import cli, machine
+from tests.nvml import Nvml
 
 HOPPER = {
     "system": "Linux",
@@ -194,41 +195,8 @@ def test_a_kernel_of_another_python_is_seen(tmp_path):
     assert machine.other_kernel([tmp_path]) is None
 
 
-class FakeNvml:
-    """NVML as ctypes shows it, for a machine with the given GPUs."""
-
-    def __init__(self, gpus=(), init_status=0, driver="580.95.05"):
-        self.gpus, self.init_status, self.driver = gpus, init_status, driver
-
-    def nvmlInit_v2(self):
-        return self.init_status
-
-    def nvmlShutdown(self):
-        return 0
-
-    def nvmlSystemGetDriverVersion(self, buffer, length):
-        buffer.value = self.driver.encode()
-        return 0
-
-    def nvmlDeviceGetCount_v2(self, count):
-        count._obj.value = len(self.gpus)
-        return 0
-
-    def nvmlDeviceGetHandleByIndex_v2(self, index, handle):
-        handle._obj.value = index.value + 1
-        return 0
-
-    def nvmlDeviceGetName(self, handle, buffer, length):
-        buffer.value = self.gpus[handle.value - 1][0].encode()
-        return 0
-
-    def nvmlDeviceGetCudaComputeCapability(self, handle, major, minor):
-        major._obj.value, minor._obj.value = self.gpus[handle.value - 1][1]
-        return 0
-
-
 def test_the_newest_visible_gpu_is_the_one_named(monkeypatch):
-    nvml = FakeNvml([("NVIDIA T4", (7, 5)), ("NVIDIA H200", (9, 0))])
+    nvml = Nvml([("NVIDIA T4", (7, 5)), ("NVIDIA H200", (9, 0))])
     monkeypatch.setattr(machine, "load_nvml", lambda: nvml)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     found = machine.find_gpu()
@@ -238,7 +206,7 @@ def test_the_newest_visible_gpu_is_the_one_named(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert machine.find_gpu()["gpu"] is None
     assert machine.find_gpu()["hidden"]
-    monkeypatch.setattr(machine, "load_nvml", lambda: FakeNvml(init_status=18))
+    monkeypatch.setattr(machine, "load_nvml", lambda: Nvml(status=18))
     assert machine.find_gpu()["driver_trouble"] == "NVIDIA's driver does not answer (NVML status 18)"
 
 

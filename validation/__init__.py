@@ -8,17 +8,14 @@
 | `mutation`       | broken kernels: every synchronisation and predicate of every kernel altered        | nothing      |
 | `compiled`       | CuTe DSL's compiler: which loads, stores and shuffles are in its PTX               | the DSL      |
 | `orders`         | nothing: every order of the warps' steps of the chapters' kernels                  | nothing      |
-| `gpu.device`     | an H200: the kernels' outputs                                                      | a Hopper GPU |
-| `gpu.counters`   | Nsight Compute's counters of sectors and wavefronts on an H200                     | a Hopper GPU |
-| `gpu.sanitizer`  | what compute-sanitizer says of kernels with seeded bugs                            | a Hopper GPU |
-| `gpu.shipped`    | nothing: what compute-sanitizer says of the kernels that ship                      | a Hopper GPU |
-| `gpu.opinfo`     | nothing: the operations on a GPU, against torch on the samples of torch's tests    | a Hopper GPU |
+| `shipped`        | nothing: what compute-sanitizer says of the kernels that ship                      | a Hopper GPU |
+| `opinfo`         | nothing: the operations on a GPU, against torch on the samples of torch's tests    | a Hopper GPU |
 
-What several suites use: `command` runs them, `workers` keeps a GPU's jobs in processes of their own, `random_reference` says
-what a random kernel computes, `outputs` what is compared, `differences` why a GPU may count otherwise than the source says.
-What they run: `corpus`, `random_kernels`, `language_kernels`, `staged_copy`, and `trials`, the package's kernels on the same
-inputs everywhere. `quack_tutorial.records.suite` says what a suite gives and how it is kept. Five comparisons were made once
-and are kept as records alone: `grading`, `checkers`, `beside`, `published`, `others`.
+What several suites use: `command` runs them, `random_reference` says what a random kernel computes, `outputs` what is compared.
+What they run: `random_kernels`, `staged_copy`, and `trials`, the package's kernels on the same inputs everywhere. Tests run two
+corpora more: `corpus`, of faults, and `access_patterns`, whose requests an H200 has counted. `quack_tutorial.records.suite` says
+what a suite gives and how it is kept. Eight comparisons were made once and are kept as records alone: `grading`, `checkers`,
+`device`, `counters`, `sanitizer`, `beside`, `published`, `others`.
 """
 
 from cutesim.language.loading import answer_package

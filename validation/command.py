@@ -65,8 +65,7 @@ def run(args) -> int:
 def measured(name, sample) -> report.Suite:
     """Run one suite and note how long it took and when."""
     began = time.monotonic()
-    room = "validation.gpu" if dict(SUITES)[name] == "gpu" else "validation"
-    suite = import_module(f"{room}.{name}").run(sample, progress(name))
+    suite = import_module(f"validation.{name}").run(sample, progress(name))
     print("\r\033[K" if sys.stderr.isatty() else "", end="", file=sys.stderr, flush=True)
     return dataclasses.replace(
         suite,

@@ -1,8 +1,8 @@
 """Small kernels with one fault each, and the same kernels without it: what a finding must be, and where it must be silent.
 
 A case is a `kernel(x, y, out, bug)` that is right with bug=False, under two decorators: `@fault(what is wrong, kind of the
-finding)` and `@launched(x, the right out)`. Lines marked `# here` are those that a finding names. A test tries them all; suite
-`sanitizer` also gives them to compute-sanitizer. A fault stands here once.
+finding)` and `@launched(x, the right out)`. Lines marked `# here` are those that a finding names. A test tries them all; what
+compute-sanitizer said of some is the record `sanitizer`. A fault stands here once.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ class Traffic:
 
 
 def liger_softmax() -> tuple[dict[int, Traffic], str]:
-    """What Triton makes of Liger's softmax, by the length of a row, and where it is from; `scripts/record_liger.py` made it."""
+    """What Triton makes of Liger's softmax, by the length of a row, and where it is from; CONTRIBUTING.md says what made it."""
     kept = read(FOLDER / "listings" / "liger-softmax.json", "cells")
     found = [Traffic(**cell | {"memory": tuple(map(tuple, cell["memory"]))}) for cell in kept["cells"]]
     tools = ", ".join(f"{name} {version}" for name, version in kept["versions"].items())

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from quack_tutorial import records
 
-# name, what it needs; each is a module of `validation`, or of `validation.gpu`, with run(sample, progress) -> Suite, but for those
-# that were run once and are `RECORDED`: their record says which program made it, of which commit
+# name, what it needs; each is a module of `validation` with run(sample, progress) -> Suite, but for those that
+# were run once and are `RECORDED`: their record says which program made it, of which commit
 RECORDED = "its record"
 SUITES = (
     ("operations", "nothing"),
@@ -20,9 +20,9 @@ SUITES = (
     ("grading", RECORDED),
     ("compiled", "dsl"),
     ("checkers", RECORDED),
-    ("device", "gpu"),
-    ("counters", "gpu"),
-    ("sanitizer", "gpu"),
+    ("device", RECORDED),
+    ("counters", RECORDED),
+    ("sanitizer", RECORDED),
     ("beside", RECORDED),
     ("shipped", "gpu"),
     ("opinfo", "gpu"),

@@ -140,27 +140,6 @@ def test_others_have_the_gpu_while_triton_compiles(torch_alone, monkeypatch, pat
     assert during == [False] * 4
 
 
-def test_others_have_the_gpu_while_cute_dsl_compiles(torch_alone, path):
-    cute = pytest.importorskip("cutlass.cute")
-    from quack_tutorial import compiler
-    from quack_tutorial.kernels.copy import LADDER
-
-    if compiler.dsl_problem():
-        pytest.skip(compiler.dsl_problem())
-    lock, held = GpuLock(path), []
-    kind, spec = type(cute.compile), compiler.TensorSpec("float32", ("M", 64), ("s", 1))
-    compile_itself = kind._compile
-    kind._compile = lambda *args, **more: (held.append(lock.held), compile_itself(*args, **more))[1]
-    try:
-        gpu_lock.give_while_compiling(lock)
-        with lock:
-            kernel = LADDER["thread"](cute.Float32, 64)
-            assert ".entry" in compiler.ptx(kernel, spec, spec) and lock.held
-    finally:
-        kind._compile = compile_itself
-    assert held == [False]
-
-
 def test_inductor_has_what_is_changed_of_it():
     """The names that `give_while_compiling` changes, in the torch that is here."""
     pytest.importorskip("torch")

@@ -1,7 +1,5 @@
 """`quack-tutorial pitfalls`: its record as the chapter reads it, and what it asks of NVML."""
 
-import types
-
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -10,6 +8,7 @@ from bench import pitfalls
 from quack_tutorial import card
 from quack_tutorial.records import pitfalls as records
 from quack_tutorial.records import save
+from tests.nvml import Nvml
 
 HEAD = {
     "device": "NVIDIA H200",
@@ -87,21 +86,7 @@ def test_host_times_are_those_of_the_record():
 
 
 def test_a_gpus_state_is_what_nvml_says(monkeypatch):
-    def asked(answer, status=0):
-        def ask(*arguments):
-            arguments[-1]._obj.value = answer
-            return status
-
-        return ask
-
-    nvml = types.SimpleNamespace(
-        nvmlInit_v2=lambda: 0,
-        nvmlShutdown=lambda: 0,
-        nvmlDeviceGetHandleByIndex_v2=asked(1),
-        nvmlDeviceGetClockInfo=asked(1980),
-        nvmlDeviceGetPowerUsage=asked(650_500),
-        nvmlDeviceGetTemperature=asked(0, status=3),
-    )
+    nvml = Nvml(ClockInfo=1980, PowerUsage=650_500)
     monkeypatch.setattr(pitfalls.machine, "load_nvml", lambda: nvml)
     assert pitfalls.gpu_state() == {"sm_mhz": 1980, "watts": 650.5}  # what it does not know is left out
     monkeypatch.setattr(pitfalls.machine, "load_nvml", lambda: None)

@@ -155,7 +155,7 @@ def test_one_door_leads_to_every_recorder(root, monkeypatch, capsys):
     assert set(record.recorders()) == there | {"architectures", "validation"}
     assert record.run(parsed("--by", "listing", "copy", "--out", "x.json")) == 7
     assert started[0][1:] == [str(root / "scripts/record_listing.py"), "copy", "--out", "x.json"]
-    assert record.run(parsed("--by", "nothing")) == 2 and "one of host, liger" in capsys.readouterr().err
+    assert record.run(parsed("--by", "nothing")) == 2 and "one of host, listing" in capsys.readouterr().err
 
 
 def packed(path, *members):

@@ -5,7 +5,6 @@ import sys
 import threading
 import time
 from collections import deque
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -79,32 +78,36 @@ def test_a_provider_that_has_too_little_memory_alone_is_recorded(worker):
 
 
 def test_idle_workers_leave_their_memory_to_a_cell_that_is_alone_and_come_back(worker):
-    keys, processes = [CellKey("softmax", "bfloat16", 8192, 64 * n) for n in range(1, 5)], []
+    keys = [CellKey("softmax", "bfloat16", 8192, 64 * n) for n in range(1, 5)]
+    processes, alone = [], []
 
-    def start(gpu, more=None):
-        processes.append(worker("good")(gpu=gpu, more=more))
+    class Heard(sweep.Worker):
+        def measure(self, request, *rest):
+            alone.append(request["alone"])
+            return super().measure(request, *rest)
+
+    def start(**own):
+        processes.append(Heard(worker("good").args[0], **own))
         return processes[-1]
 
-    asked = []
-
-    def request(key, crashed, alone):
-        asked.append(alone)
-        return {"cell": asdict(key), "providers": PROVIDERS, "rounds": 7, "do_bench": True, "crashed": crashed}
-
-    attendance = sweep._Attendance(
-        deque(keys), request, lambda cell, gpu: cell, None, lambda *_: None, start, lambda *_: True
-    )
-    for gpu in range(3):
-        attendance.begin(gpu)
-    attendance.alone.add(attendance.next_key(0))
-    busy = attendance.next_key(1)
-    assert attendance.measure(keys[0], 0).cell["N"] == 64
+    sharing = sweep_of(keys, start, workers=3)
+    for place in range(3):
+        sharing.begin(place)
+    sharing.alone.add(sharing.next_key(0))
+    busy = sharing.next_key(1)
+    assert sharing.measure(keys[0], 0).cell.N == 64
     assert [one.process.poll() is None for one in processes] == [True, True, False]
-    assert (
-        attendance.measure(busy, 1).cell["N"] == 128 and attendance.measure(attendance.next_key(2), 2).cell["N"] == 192
-    )
-    assert len(processes) == 4 and asked == [True, False, False]
-    attendance.stop()
+    assert sharing.measure(busy, 1).cell.N == 128 and sharing.measure(sharing.next_key(2), 2).cell.N == 192
+    assert len(processes) == 4 and alone == [True, False, False]
+    sharing.stop()
+
+
+def sweep_of(keys, start=None, workers=3):
+    """A sweep whose places are not served."""
+    asked = {"rounds": 7, "do_bench": True, "series": "peers"}
+    sharing = sweep._Sweep(deque(keys), lambda key: PROVIDERS, asked, None, lambda *_: None, start, None, workers, "")
+    sharing.fits = lambda key, place: True
+    return sharing
 
 
 def test_workers_of_a_gpu_share_its_lock_and_the_processors(worker, monkeypatch):
@@ -124,8 +127,8 @@ def test_workers_of_a_gpu_share_its_lock_and_the_processors(worker, monkeypatch)
 
 
 def test_what_does_not_fit_beside_the_others_waits_and_what_comes_after_it_does_not():
-    keys = deque(["large", "as large", "small"])
-    attendance = sweep._Attendance(keys, *[None] * 5, lambda key, gpu, running, *_: key == "small" or not running)
+    attendance = sweep_of(["large", "as large", "small"])
+    attendance.fits = lambda key, place: key == "small" or not attendance.running
     assert attendance.next_key(0) == "large" and attendance.next_key(1) == "small"
     found = []
     waiting = threading.Thread(target=lambda: found.append(attendance.next_key(2)))

@@ -63,43 +63,6 @@ def test_a_wrong_expectation_is_noticed():
 
 # No answer is one import, or one paste, away ---------------------------------------------------------------------------
 
-FRAME = """
-
-class RowArgmax:
-    def __init__(self, threads):
-        self.threads = threads
-
-    @cute.jit
-    def __call__(self, mX: cute.Tensor, mMax: cute.Tensor, mIndex: cute.Tensor):
-        self.kernel(mX, mMax, mIndex).launch(grid=[mX.shape[0], 1, 1], block=[self.threads, 1, 1])
-
-    @cute.kernel
-    def kernel(self, mX: cute.Tensor, mMax: cute.Tensor, mIndex: cute.Tensor):
-        tidx, _, _ = cute.arch.thread_idx()
-        row, _, _ = cute.arch.block_idx()
-        slots = cute.make_layout({slots})
-        smem = cutlass.memory.SmemAllocator()
-        first = smem.allocate_tensor(cutlass.Float32, slots, 16)
-        second = smem.allocate_tensor(cutlass.Float32, slots, 16)
-        value = -cutlass.Float32.inf
-        index = cutlass.Float32(2.0**30)
-        for i in cutlass.range_constexpr(cute.ceil_div(mX.shape[1], self.threads)):
-            column = tidx + self.threads * i
-            if column < mX.shape[1]:
-                x = mX[row, column]
-                if x > value or index > 2.0**29:
-                    value = x
-                    index = cutlass.Float32(column)
-        best = {function}({value}, cute.arch.fmax, first)
-        candidate = cutlass.Float32(-(2.0**30))
-        if value == best:
-            candidate = -index
-        lowest = {function}({candidate}, cute.arch.fmax, second)
-        if tidx == 0:
-            mMax[row] = best
-            mIndex[row] = cutlass.Int32(-lowest)
-"""
-
 
 def code_of(root):
     """(name, source) of the package's kernels and of each chapter's code, without its calls and imports of the package."""
@@ -147,26 +110,6 @@ def test_no_class_of_the_book_solves_a_lab_when_pasted(root, name):
                 best[file, node.name] = score(name, f"{TOP}{everything}\nclass {target}({node.name}):\n    pass\n")
     assert len(best) > 3
     assert max(best.values()) < worth(name), best
-
-
-def test_no_reduction_of_the_book_solves_the_lab_block_reduce_when_pasted(root):
-    best = {}
-    warp_reduce = next(
-        ast.unparse(n) for _, kept in code_of(root) for n in kept if getattr(n, "name", "") == "warp_reduce"
-    )
-    for file, kept in code_of(root):
-        for node in kept:
-            if isinstance(node, ast.FunctionDef) and [a.arg for a in node.args.args] == ["value", "op", "buffer"]:
-                # A block's reduction of one number, twice: what one paste and the rest of the lab's work would give.
-                text = ast.unparse(node)
-                in_warp = "warp_reduce({}, cute.arch.fmax)" if "mode=[1]" in text else "{}"
-                words = {one: in_warp.format(one) for one in ("value", "candidate")}
-                slots = "(1, self.threads // 32)" if "mode=[1]" in text else "self.threads // 32"
-                frame = FRAME.format(function=node.name, slots=slots, **words)
-                best[file, node.name] = score("block-reduce", TOP + warp_reduce + "\n\n" + text + frame)
-    assert len(best) >= 5
-    assert max(best.values()) < worth("block-reduce"), best
-    assert best["reduce.py", "block_reduce"] == 9  # it computes the right thing: with an exchange too many
 
 
 # The real compiler ------------------------------------------------------------------------------------------------------

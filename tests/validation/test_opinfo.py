@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from quack_tutorial import ops
-from validation.gpu import opinfo
+from validation import opinfo
 
 KNOWN = {opinfo.ANOTHER_DIMENSION, opinfo.ANOTHER_TYPE, opinfo.PROBABILITIES}
 

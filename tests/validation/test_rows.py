@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cutesim.simulation import simulate
 from quack_tutorial.kernels.tuned.config import Config
 from quack_tutorial.kernels.tuned.norm_backward import RMSNormBackward
 from quack_tutorial.kernels.tuned.row_tile import PROMISES, RowTile
@@ -32,6 +33,20 @@ def test_a_sample_of_the_real_thing():
     assert sum(row[2] for row in found.rows) == rows.SAMPLE_SEEDS
     assert sum(row[1] for row in found.rows) >= rows.SAMPLE_LINES
     assert all(0 < row[3] <= 1 for row in found.rows if row[1] + row[2])
+
+
+def test_the_trials_that_the_compiler_is_given_are_right_in_every_type():
+    pytest.importorskip("torch")
+    from validation import trials
+
+    for trial in trials.trials():
+        given = trial.arguments()
+        simulate(trial.host, *given, check=False)
+        if trial.error is None:
+            found, right = trial.exact(given)
+            assert found.equal(right), trial.name
+        else:
+            assert trial.error(given) <= 1, trial.name
 
 
 def test_what_is_recorded_tried_what_the_rule_gives():

@@ -1,45 +1,59 @@
 """Suite `shipped` without a GPU: a stand-in plays compute-sanitizer, and the simulator the kernels."""
 
+import os
+import sys
+
 import pytest
 
+from quack_tutorial import compiler
 from quack_tutorial.operations import KERNELS
 from quack_tutorial.operations.kernel import Rows
-from tests.validation.stand_ins import quiet, stand_in
-from validation.gpu import sanitizer, shipped, worker
+from validation import shipped
 
-REPORT = """========= Invalid __global__ read of size 16 bytes
+INVALID = """========= Invalid __global__ read of size 16 bytes
 =========     at kernel_cutlass_kernel_0+0x110
+"""
+RACE = """========= Error: Race reported between Write access at kernel_0+0x90 in /x/copy.py:40
+=========     and Read access at kernel_0+0xa0 in /x/copy.py:43 [256 hazards]
 """
 WHOLE = """========= COMPUTE-SANITIZER
 now launching float32 16 x 1
 {first}now launching float32 16 x 3
-{second}{end}========= ERROR SUMMARY: {errors} errors
+{second}{end}========= {whose} SUMMARY: {errors} errors
 """
-DONE = worker.ALL_DONE + "\n"
+DONE = shipped.ALL_DONE + "\n"
 
 
 @pytest.mark.parametrize(
-    "first, second, end, wrong",
+    "first, second, end, errors, wrong",
     [
-        ("", "", DONE, ""),
-        (REPORT, "", DONE, "Invalid __global__ read of size 16 bytes (float32 16 x 1)"),
-        ("", REPORT, DONE, "Invalid __global__ read of size 16 bytes (float32 16 x 3)"),
-        ("", "", "", "ended early (float32 16 x 3)"),
+        ("", "", DONE, 0, ""),
+        (INVALID, "", DONE, 1, "Invalid __global__ read of size 16 bytes (float32 16 x 1)"),
+        ("", RACE, DONE, 1, "Race reported between Write access and Read access (float32 16 x 3)"),
+        ("", "", "", 0, "ended early (float32 16 x 3)"),
+        ("", "", DONE, 3, "errors without a report (float32 16 x 3)"),
     ],
 )
-def test_a_report_is_named_with_its_case(first, second, end, wrong):
-    text = WHOLE.format(first=first, second=second, end=end, errors=int(bool(first + second)))
-    assert shipped.what_is_wrong(text) == wrong
+def test_a_report_is_named_with_its_case(first, second, end, errors, wrong):
+    whose = "RACECHECK" if RACE in second else "ERROR"
+    assert shipped.what_is_wrong(WHOLE.format(first=first, second=second, end=end, errors=errors, whose=whose)) == wrong
 
 
-def test_a_worker_that_does_not_start_says_so():
-    assert shipped.what_is_wrong("ImportError: no torch\n").endswith("(before the first launch)")
+def test_a_process_that_does_not_start_says_so():
+    assert shipped.what_is_wrong("ImportError: no torch\n") == "no summary (before the first launch)"
+
+
+def test_a_process_that_hangs_is_ended_with_its_children(monkeypatch):
+    monkeypatch.setattr(shipped, "TIMEOUT_S", 2)
+    child = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']); "
+    text = shipped._output([sys.executable, "-c", child + "print('now launching x', flush=True); time.sleep(60)"])
+    assert shipped.what_is_wrong(text) == "Did not end in 2 s (x)"
 
 
 COMPUTE_SANITIZER = """
 assert os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] == "1"
-worker, job, call, tool = args[-4:]
-assert (worker, job) == ("validation.gpu.worker", "calls") and tool == args[1]
+module, call, tool = args[-3:]
+assert module == "validation.shipped" and tool == args[1]
 print("========= COMPUTE-SANITIZER")
 print("now launching float32 16 x 1")
 wrong = call == "softmax" and "racecheck" in args
@@ -52,12 +66,14 @@ print("========= ERROR SUMMARY: 1 errors" if wrong else "========= ERROR SUMMARY
 
 
 def test_each_call_has_a_line_and_what_is_reported_is_a_mismatch(monkeypatch, tmp_path):
-    from quack_tutorial import compiler
-
     monkeypatch.setattr(compiler, "dsl_problem", lambda: "")
     monkeypatch.setattr(compiler, "gpu_problem", lambda: "")
-    stand_in(monkeypatch, tmp_path, "compute-sanitizer", COMPUTE_SANITIZER.replace("{done}", worker.ALL_DONE))
-    suite = shipped.run(False, quiet)
+    script, plays = tmp_path / "compute-sanitizer", tmp_path / "plays.py"
+    plays.write_text("import os, sys\nargs = sys.argv[1:]\n" + COMPUTE_SANITIZER.replace("{done}", shipped.ALL_DONE))
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{plays}" "$@"\n')  # a first line holds no path with a space
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    suite = shipped.run(False, str)
     assert [row[:2] for row in suite.rows] == [(name, len(shipped.cases(name))) for name in shipped.CALLS]
     said = {row[0]: row[2:] for row in suite.rows}
     race = "Race reported between Write access and Read access (float32 16 x 1)"
@@ -65,18 +81,18 @@ def test_each_call_has_a_line_and_what_is_reported_is_a_mismatch(monkeypatch, tm
     assert set(said["rmsnorm"]) == {"ended early (float32 16 x 1)"} and set(said["cross_entropy"]) == {"nothing"}
     assert len(suite.mismatches) == 5 and f"softmax, racecheck: {race}" in suite.mismatches
     assert suite.checked == 4 * len(shipped.CALLS)  # the stand-in launches one case each
-    sample = shipped.run(True, quiet)
+    sample = shipped.run(True, str)
     assert {row[3:] for row in sample.rows} == {("not asked",) * 3} and len(sample.mismatches) == 1
 
 
 def test_without_compute_sanitizer_one_sentence_says_so(monkeypatch):
-    monkeypatch.setattr(sanitizer.shutil, "which", lambda _: None)
-    suite = shipped.run(False, quiet)
+    monkeypatch.setattr(shipped.shutil, "which", lambda _: None)
+    suite = shipped.run(False, str)
     assert suite.mismatches == ("compute-sanitizer was not asked: it is not on the PATH",)
 
 
 @pytest.mark.parametrize("name", shipped.CALLS)
-def test_the_worker_makes_a_call_at_each_of_its_cases(name, monkeypatch, capsys):
+def test_the_process_makes_a_call_at_each_of_its_cases(name, monkeypatch, capsys):
     pytest.importorskip("torch")
     from quack_tutorial.ops import launches
 
@@ -89,11 +105,11 @@ def test_the_worker_makes_a_call_at_each_of_its_cases(name, monkeypatch, capsys)
 
     monkeypatch.setattr(launches, "runner_for", compiled)
     monkeypatch.setattr(shipped, "cases", lambda *_: [("float32", 3, 23), ("bfloat16", 2, 72)])
-    worker.calls(name, "memcheck", "cpu")
+    shipped.call(name, "memcheck", "cpu")
     assert capsys.readouterr().out.splitlines() == [
         "now launching float32 3 x 23",
         "now launching bfloat16 2 x 72",
-        worker.ALL_DONE,
+        shipped.ALL_DONE,
     ]
     made = [KERNELS[one].launch(Rows("float32", 23, "congruent"))[0] for one in shipped.CALLS[name].operations]
     kernels = {type(kernel).__name__ for kernel in made}

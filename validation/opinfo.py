@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_map
 
 from quack_tutorial import compiler, ops
 from quack_tutorial.records import suite as report
-from validation.gpu.device import where as of_gpu
+from validation.shipped import where as of_gpu
 
 FUNCTIONS = ("softmax", "nn.functional.rms_norm", "nn.functional.layer_norm", "nn.functional.cross_entropy")
 MODULES = ("RMSNorm", "LayerNorm", "CrossEntropyLoss")

@@ -8,7 +8,8 @@
 
 Lane l touches the element `start + stride * order(l)`, an element being `width` bytes. Around their shared requests,
 `SharedPattern` and `AsyncPattern` read and write global memory lane by lane in order. The patterns' numbers are given at run
-time, so that there is one kernel to compile for each width.
+time, so that there is one kernel to compile for each width. An H200 has run them, and Nsight Compute has counted what a test
+compares with `counted`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ from dataclasses import dataclass
 import cutlass
 import cutlass.cute as cute
 import numpy as np
+
+from cutesim.analysis import REQUEST, requests
+from cutesim.simulation import simulate
+from cutesim.trace import Op, Space
 
 IN_ORDER, REVERSED, SHUFFLED = (1, 0, 1, 1), (31, 31, 1, 1), (13, 5, 1, 1)
 PAIRS, ALL_THE_SAME = (1, 0, 2, 1), (0, 0, 1, 1)
@@ -175,6 +180,33 @@ class AsyncPattern(OneWarp):
         cute.copy(atom, registers, cute.make_tensor(out.iterator + mine, element))
 
 
+# What is counted, by space: which operations under which name, and what of them.
+COUNTED = {
+    ("global", Space.GMEM): {
+        "loads and cp.async": ((Op.LOAD, Op.ASYNC_COPY), ("requests", "sectors")),
+        "stores": ((Op.STORE,), ("requests", "sectors")),
+        "cp.async": ((Op.ASYNC_COPY,), ("requests", "sectors")),
+    },
+    ("shared", Space.SMEM): {
+        "loads": ((Op.LOAD,), ("requests", "wavefronts")),
+        "stores": ((Op.STORE,), ("requests", "wavefronts")),
+        "cp.async": ((Op.ASYNC_COPY,), ("wavefronts",)),
+    },
+}
+
+
+def counted(trace) -> dict:
+    """{what: number} of a trace, for what is not 0: requests, and the sectors or wavefronts that they take."""
+    found = {}
+    for (name, space), kinds in COUNTED.items():
+        table = requests(trace, space)
+        for kind, (ops, quantities) in kinds.items():
+            mine = table[np.isin(trace.events["op"][table["event"]], ops) & (table["lanes"] > 0)]
+            for what in quantities:
+                found[f"{name} {kind}: {what}"] = int(mine[what].sum()) if what in REQUEST.names else len(mine)
+    return {what: number for what, number in found.items() if number}
+
+
 def global_patterns():
     """The patterns for global memory: every width at every stride; from 4 bytes on, what else decides the sectors."""
     for width in ELEMENTS:
@@ -209,9 +241,19 @@ def async_patterns():
         yield from (Pattern(width, stride, read=IN_ORDER, below=17) for stride in (1, 2))
 
 
-def arguments(pattern, in_shared) -> tuple:
-    """Fresh (x, out) for a pattern, of whole elements, and its numbers; `out` is poisoned with 77."""
-    _, count, dtype = ELEMENTS[pattern.width]
-    size = (32 if in_shared else MOST_ELEMENTS) * count
-    x = np.random.default_rng(3).integers(-100, 100, size).astype(dtype)
-    return x, np.full(size, 77, dtype), *pattern.numbers()
+PATTERNS = {
+    "global": (global_patterns, GlobalPattern),
+    "shared": (shared_patterns, SharedPattern),
+    "cp.async": (async_patterns, AsyncPattern),
+}
+
+
+def runs():
+    """Every pattern simulated: its name, the pattern, the run, what it read and what it wrote over 77."""
+    for kind, (patterns, made) in PATTERNS.items():
+        for pattern in patterns():
+            _, count, dtype = ELEMENTS[pattern.width]
+            size = (MOST_ELEMENTS if kind == "global" else 32) * count
+            x, out = np.random.default_rng(3).integers(-100, 100, size).astype(dtype), np.full(size, 77, dtype)
+            host = made(pattern.width, pattern.below < 32) if kind == "cp.async" else made(pattern.width)
+            yield f"{kind}, {pattern}", pattern, simulate(host, x, out, *pattern.numbers()), x, out
