@@ -389,7 +389,7 @@ def no_gpu(machine, system, driver_trouble, hidden):
             "every chapter runs here on the simulator; compiling for a GPU and measured times do not. "
             "For those use a Linux machine with an NVIDIA GPU since Ampere"
         )
-        what = f"CuTe DSL exists for Linux only, and this is {'macOS' if system == 'Darwin' else system}"
+        what = f"CuTe DSL is installed on Linux only, and this is {'macOS' if system == 'Darwin' else system}"
         return Problem(what, "operating system", remedy + (", or WSL 2 on this one." if system == "Windows" else "."))
     if driver_trouble:
         remedy = "install NVIDIA's driver or reload it, until nvidia-smi lists the GPU."

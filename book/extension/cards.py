@@ -23,7 +23,7 @@ from quack_tutorial import card, hardware, records
 EXTENSION = "quack_tutorial.other_cards"
 MARK = re.compile(r'^<script type="application/json" class="qt-other-card">(.*)</script>$', re.DOTALL)
 NOTE = """<p class="qt-note-of qt-of-{card}">The figures on this page are now those of {other}. The text explains those of {own},
-unless it names another card; where the two differ, <a href="{differ}">this table</a> says why.</p>"""
+unless it names another card or says that it holds for both; <a href="{differ}">this table</a> sets the two side by side.</p>"""
 FIGURE = re.compile(r"\b(qt-[0-9a-f]{8})-\d+")
 MISSING, REST = "Not measured on {other} yet.", "The rest was not measured on {other} yet."
 SHOWN = """html[data-card="{card}"] .qt-card:not(.qt-of-{card}) {{ display: none; }}

@@ -1,4 +1,4 @@
-"""llvm.inline_asm: a few PTX instructions at a time, as kernels write them who want what CuTe DSL has no name for.
+"""llvm.inline_asm: a few PTX instructions at a time, for what CuTe DSL has no name for.
 
 | instruction                                                        | here                                                 |
 |--------------------------------------------------------------------|------------------------------------------------------|
