@@ -50,7 +50,6 @@ SLOW = (
     "tests/test_kernel_cache.py",
     "tests/test_architectures.py::test_all_compiles",
     *(f"tests/test_judged_again.py::test_a_verdict_stays_after_run_all[{n}" for n in ("07", "08", "09", "1")),
-    "cutesim/tests/test_acceptance.py",
     "cutesim/tests/test_long_runs.py",
 )
 

@@ -164,7 +164,7 @@ STATE = _State()
 def group() -> Group:
     """The executing group; an error outside a kernel."""
     if STATE.group is None:
-        raise fail("language", "this call belongs inside a @cute.kernel function")
+        raise refused("this call belongs inside a @cute.kernel function")
     return STATE.group
 
 
@@ -283,6 +283,11 @@ def fail(kind: str, message: str, *, lines: tuple = (), **facts) -> SimulationEr
     return SimulationError(Finding(kind, text, tuple(lines), **facts))
 
 
+def refused(message: str, **facts) -> SimulationError:
+    """What the language has not, or a mistake of the reader's: kind "language"."""
+    return fail("language", message, **facts)
+
+
 WELL_KNOWN = {
     "Value",
     "TensorSSA",
@@ -300,7 +305,7 @@ def wrong_kind(message: str, x) -> Exception:
         x._refuse()
     if kind.__module__.startswith(HERE) and kind.__name__ not in WELL_KNOWN:
         return not_simulated(message)
-    return fail("language", message)
+    return refused(message)
 
 
 ON_A_GPU = "; run this cell on a GPU"

@@ -15,7 +15,7 @@ import numpy as np
 
 from cutesim.analysis import races
 from cutesim.analysis.unwritten import unwritten_reads
-from cutesim.context import STATE, NotSimulated, SimulationError, fail, interrupted, line_of, without_frames
+from cutesim.context import STATE, NotSimulated, SimulationError, fail, interrupted, line_of, refused, without_frames
 from cutesim.language import blame, gaps
 from cutesim.language.builtins import BUILTINS
 from cutesim.language.proxies import Mapper, cross
@@ -468,7 +468,7 @@ def _refuse_another_self(function) -> None:
         lines = enumerate(inspect.getsource(original).splitlines(), code.co_firstlineno)
         number = next((number for number, line in lines if line.lstrip().startswith("def ")), code.co_firstlineno)
         text = f"{original.__qualname__} is a method that the host calls, and calls its object {first.name}; the DSL wants self"
-        raise fail("language", text, lines=(line_of(code.co_filename, number, code.co_name),))
+        raise refused(text, lines=(line_of(code.co_filename, number, code.co_name),))
 
 
 def _text(annotation) -> str:

@@ -22,23 +22,18 @@ import numpy as np
 
 from cutesim.trace import Space
 
-from ..context import fail, group, not_simulated
+from ..context import group, not_simulated, refused
 from ..machine import asynchronous, barriers, cluster, mbarriers, warps
 from ..machine.atomics import run_atomic
 from ..memory import pointers as m
-from ..values import arithmetic, mathops
+from ..values import arithmetic, mathops, numeric
 from ..values.numeric import (
     BFloat16,
     Boolean,
-    Float16,
     Float32,
-    Float64,
-    Int8,
-    Int16,
     Int32,
     Int64,
     Uint8,
-    Uint16,
     Uint32,
     Uint64,
     Value,
@@ -48,25 +43,13 @@ from ..values.numeric import (
 )
 from . import packed
 
+# as PTX writes them: f32, s8, b16, ...
 TYPES = {
-    "f16": Float16,
-    "bf16": BFloat16,
-    "f32": Float32,
-    "f64": Float64,
-    "s8": Int8,
-    "s16": Int16,
-    "s32": Int32,
-    "s64": Int64,
-    "u8": Uint8,
-    "u16": Uint16,
-    "u32": Uint32,
-    "u64": Uint64,
-    "b8": Uint8,
-    "b16": Uint16,
-    "b32": Uint32,
-    "b64": Uint64,
-    "pred": Boolean,
-}
+    f"{letter}{bits}": numeric.TYPES[f"{kind}{bits}"]
+    for letter, kind in {"f": "Float", "s": "Int", "u": "Uint", "b": "Uint"}.items()
+    for bits in (8, 16, 32, 64)
+    if f"{kind}{bits}" in numeric.TYPES
+} | {"bf16": BFloat16, "pred": Boolean}
 OPERATORS = {"add": "+", "sub": "-", "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>"}
 COMPARISONS = {
     "eq": "==",
@@ -119,7 +102,7 @@ def inline_asm(result, operands, text, constraints, **_):
     results = () if result is None else tuple(result) if isinstance(result, Struct) else (result,)
     outputs = [c for c in constraints.replace(" ", "").split(",") if c.startswith("=")]
     if len(outputs) != len(results):
-        raise fail("language", f"inline_asm has {len(results)} result types and {len(outputs)} outputs ({constraints})")
+        raise refused(f"inline_asm has {len(results)} result types and {len(outputs)} outputs ({constraints})")
     registers = {}
     given = list(operands or ())
     for i, x in enumerate(given):
@@ -154,7 +137,7 @@ def _as(x, dtype) -> Value:
     if x.dtype.width == dtype.width:
         return x.bitcast(dtype)
     if dtype.is_float or x.dtype.is_float:
-        raise fail("language", f"inline_asm: a {x.dtype} register where the instruction has {dtype}")
+        raise refused(f"inline_asm: a {x.dtype} register where the instruction has {dtype}")
     return convert(x, dtype)
 
 
@@ -316,7 +299,7 @@ class _Machine:
         space, offsets = _space(parts), np.arange(count, dtype=np.int64)
         pointer = self.pointer(where, dtype, space)
         if pointer.rows is not None and "shared::cluster" not in parts:
-            raise fail("language", f"{base}.shared takes this block's own shared memory; another's is .shared::cluster")
+            raise refused(f"{base}.shared takes this block's own shared memory; another's is .shared::cluster")
         if base == "ld":
             found = m.read_raw(pointer, offsets, count, None, m.Op.LOAD, None)
             for i, name in enumerate(names):
@@ -365,7 +348,7 @@ class _Machine:
             words = tuple(half for word in words for half in _halves(_as(word, Int64)))
         target, mbar = self.pointer(where, dtype, Space.SMEM), self.pointer(barrier, Int64, Space.SMEM)
         if target.rows is None or mbar.rows is None:
-            raise fail("language", "st.async takes addresses of the cluster: give them to mapa first")
+            raise refused("st.async takes addresses of the cluster: give them to mapa first")
         size = group().launch.cluster_size
         rank = Value(Int32, (target.rows % size).astype(np.int32))
         own = [m.Pointer(p.memory, p.dtype, p.offset, p.alignment) for p in (target, mbar)]

@@ -19,20 +19,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..context import fail, not_simulated
+from ..context import not_simulated, refused
 from ..machine.warps import FULL_MASK, warp_redux_sync
-from ..values import arithmetic
+from ..values import arithmetic, numeric
 from ..values.numeric import (
     BFloat16,
     Boolean,
     DType,
-    Float16,
     Float32,
-    Float64,
-    Int8,
-    Int16,
     Int32,
-    Int64,
     TensorSSA,
     Value,
     binary,
@@ -40,17 +35,10 @@ from ..values.numeric import (
     scalar,
 )
 
-TYPES = {  # as MLIR writes them
-    "i1": Boolean,
-    "i8": Int8,
-    "i16": Int16,
-    "i32": Int32,
-    "i64": Int64,
-    "f16": Float16,
-    "bf16": BFloat16,
-    "f32": Float32,
-    "f64": Float64,
-}
+# as MLIR writes them
+TYPES = {"i1": Boolean, "bf16": BFloat16}
+TYPES |= {f"i{bits}": numeric.TYPES[f"Int{bits}"] for bits in (8, 16, 32, 64)}
+TYPES |= {f"f{bits}": numeric.TYPES[f"Float{bits}"] for bits in (16, 32, 64)}
 
 # ---- the architecture -----------------------------------------------------------------------------------------------
 
@@ -135,9 +123,7 @@ class Vector:
         return self.values[index] if isinstance(index, Value) else self.elements[index]
 
     def __setitem__(self, index, value) -> None:
-        raise fail(
-            "language", "a Vector is immutable; make a new one with Vector.from_elements, or use a cutlass.Array"
-        )
+        raise refused("a Vector is immutable; make a new one with Vector.from_elements, or use a cutlass.Array")
 
     _carries_values = True
 

@@ -7,7 +7,7 @@ import functools
 
 import numpy as np
 
-from ..context import KIND, STATE, NeedsWarps, executing, fail, group, here, kernel_frame, wrong_kind
+from ..context import KIND, STATE, NeedsWarps, executing, group, here, kernel_frame, refused, wrong_kind
 from ..layouts import layout as la
 from ..layouts.layout import Layout
 from ..machine import host
@@ -48,15 +48,14 @@ def const_expr(x):
     if type(x) is Literal:
         return x.value
     if isinstance(x, (Value, TensorSSA)):
-        raise fail("language", "const_expr needs a value known while tracing, not one known only when the kernel runs")
+        raise refused("const_expr needs a value known while tracing, not one known only when the kernel runs")
     return x
 
 
 def range_constexpr(*bounds):
     if not in_jit():
-        raise fail(
-            "language",
-            "range_constexpr works in @cute.jit and @cute.kernel functions; decorate this helper, or use range",
+        raise refused(
+            "range_constexpr works in @cute.jit and @cute.kernel functions; decorate this helper, or use range"
         )
     return ConstexprRange(*(constant_number(b, "a range_constexpr bound") for b in bounds))
 
@@ -238,7 +237,7 @@ def setmaxregister(reg_count, **_):
 
 def elect_one(**_):
     """In `with cute.arch.elect_one():` alone, which `rewrite` turns into an `if`."""
-    raise fail("language", "cute.arch.elect_one() stands after `with`: with cute.arch.elect_one():")
+    raise refused("cute.arch.elect_one() stands after `with`: with cute.arch.elect_one():")
 
 
 def dsl_user_op(function):
@@ -266,14 +265,12 @@ def ones_like(x, dtype=None, **_):
 def where(condition, x, y, **_):
     """Element by element `condition ? x : y` of one type; a number of that type stands for a vector of it."""
     if not isinstance(condition, TensorSSA):
-        raise fail("language", "cute.where needs a vector condition; for one number write `x if condition else y`")
+        raise refused("cute.where needs a vector condition; for one number write `x if condition else y`")
     if not isinstance(x, TensorSSA) and not isinstance(y, TensorSSA):
-        raise fail("language", "cute.where: at least one of the two choices must be a vector")
+        raise refused("cute.where: at least one of the two choices must be a vector")
     dtype = type_of(x)
     if dtype is None or dtype is not type_of(y):
-        raise fail(
-            "language", f"cute.where chooses between values of one type, got {type_of(x)} and {type_of(y)}; convert one"
-        )
+        raise refused(f"cute.where chooses between values of one type, got {type_of(x)} and {type_of(y)}; convert one")
     spread = lambda v: v if isinstance(v, TensorSSA) else full(condition.shape, v, dtype)  # noqa: E731
     ax, ay, wrap = numeric.operands(spread(x), spread(y), dtype)
     return TensorSSA(dtype, np.where(condition.a, ax, ay), condition.shape)
@@ -291,7 +288,5 @@ def all_(x: TensorSSA, **_) -> Value:
 
 def _truths(x, name: str) -> np.ndarray:
     if not isinstance(x, TensorSSA):
-        raise fail(
-            "language", f"cute.{name} takes a vector; combine conditions with `and`, `or`, any([...]) or all([...])"
-        )
+        raise refused(f"cute.{name} takes a vector; combine conditions with `and`, `or`, any([...]) or all([...])")
     return x.a != 0

@@ -25,38 +25,7 @@ from ..memory.pointers import Pointer
 from ..values import arithmetic, indices, mathops, numeric
 from ..values.numeric import DType, TensorSSA, Value
 from ..values.placeholders import Annotation, Missing, Namespace, NumericAnnotation, Tokens
-from . import assembly, dialects, ptx
-from .functions import (
-    all_,
-    any_,
-    as_numeric,
-    assume,
-    builtin_all,
-    builtin_any,
-    builtin_max,
-    builtin_min,
-    const_expr,
-    decorator,
-    dsl_user_op,
-    dynamic_expr,
-    elect_one,
-    full,
-    full_like,
-    make_ptr,
-    math_maximum,
-    math_minimum,
-    maximum,
-    minimum,
-    ones_like,
-    print_once,
-    print_tensor,
-    printf,
-    range_constexpr,
-    recast_ptr,
-    setmaxregister,
-    where,
-    zeros_like,
-)
+from . import assembly, dialects, functions, ptx
 
 PLACES: list = []  # more namespaces in which a name that a module imported is looked for
 
@@ -97,7 +66,7 @@ def _cute() -> dict:
     layouts = {**vars(la), **vars(algebra)}
     members = {name: tn.on_layout(layouts[name]) for name in _ON_LAYOUT}
     members |= {name: _static(name, layouts[name]) for name in _LAYOUT}
-    members |= {t.name: t for t in numeric.TYPES.values()}
+    members |= numeric.TYPES
     members |= of(
         shapes,
         "size rank shape ceil_div cosize size_in_bytes make_layout slice_ crd2idx prepend_ones idx2crd repeat_like filter_zeros "
@@ -110,29 +79,18 @@ def _cute() -> dict:
     members |= of(
         copying, "copy autovec_copy basic_copy basic_copy_if make_copy_atom make_tiled_copy make_tiled_copy_tv"
     )
-    own = (
-        printf,
-        print_tensor,
-        assume,
-        recast_ptr,
-        make_ptr,
-        full,
-        full_like,
-        zeros_like,
-        ones_like,
-        where,
-        any_,
-        all_,
+    members |= of(
+        functions,
+        "printf print_tensor assume recast_ptr make_ptr full full_like zeros_like ones_like where any_ all_",
     )
-    members |= {function.__name__: function for function in own}
     members |= of(swizzle, "make_swizzle make_composed_layout") | MATHEMATICS
     members |= {
         "flatten": lambda x, **_: tn.on_layout(la.flatten)(x),
         "make_fragment_like": tn.make_rmem_tensor_like,
         "round_up": la.round_up,
         "struct": structs.struct,
-        "jit": decorator("jit"),
-        "kernel": decorator("kernel"),
+        "jit": functions.decorator("jit"),
+        "kernel": functions.decorator("kernel"),
         "arch": ARCH,
         "math": MATH,
         "nvgpu": NVGPU,
@@ -159,8 +117,8 @@ def _cute() -> dict:
         "ReductionOp": Tokens("ADD", "MUL", "MIN", "MAX"),
         "AddressSpace": SPACES,
         "CacheEvictionPriority": Tokens("EVICT_NORMAL", "EVICT_FIRST", "EVICT_LAST", "EVICT_UNCHANGED", "NO_ALLOCATE"),
-        "max": math_maximum,
-        "min": math_minimum,
+        "max": functions.math_maximum,
+        "min": functions.math_minimum,
         "compile": host.compile_,
         "runtime": Namespace("cutlass.cute.runtime", {"from_dlpack": host.from_dlpack}),
     }
@@ -195,13 +153,13 @@ ARCH = Namespace(
     {name: x for module, words in _ARCH.items() for name, x in of(module, words).items()}
     | {
         "WARP_SIZE": WARP,
-        "elect_one": elect_one,
-        "setmaxregister_increase": setmaxregister,
-        "setmaxregister_decrease": setmaxregister,
+        "elect_one": functions.elect_one,
+        "setmaxregister_increase": functions.setmaxregister,
+        "setmaxregister_decrease": functions.setmaxregister,
     },
 )
 ARCH.__dict__["nvvm_wrappers"] = ARCH  # the module that has them
-MATH = Namespace("cute.math", MATHEMATICS | {"max": math_maximum, "min": math_minimum})
+MATH = Namespace("cute.math", MATHEMATICS | {"max": functions.math_maximum, "min": functions.math_minimum})
 CACHE_LOAD = Tokens("ALWAYS", "GLOBAL", "STREAMING", "LAST_USE", "NONE")
 CACHE_STORE = Tokens("WRITE_BACK", "GLOBAL", "STREAMING", "WRITE_THROUGH", "NONE")
 CPASYNC = Namespace(
@@ -295,29 +253,26 @@ PIPELINE = Namespace(
 CUTE = Namespace("cute", _cute(), older={"make_fragment": tn.make_rmem_tensor})
 CUTLASS = Namespace(
     "cutlass",
-    {t.name: t for t in numeric.TYPES.values()}
+    numeric.TYPES
+    | of(functions, "const_expr dynamic_expr range_constexpr as_numeric dsl_user_op")
     | {
         "cute": CUTE,
         "Constexpr": Annotation("cutlass.Constexpr"),
         "Numeric": Annotation("cutlass.Numeric", Value),
         "Float": NumericAnnotation("cutlass.Float", 0.0),
-        "const_expr": const_expr,
-        "dynamic_expr": dynamic_expr,
         "range": DynamicRange,
         "range_dynamic": DynamicRange,
-        "range_constexpr": range_constexpr,
-        "as_numeric": as_numeric,
-        "max": maximum,
-        "min": minimum,
+        "max": functions.maximum,
+        "min": functions.minimum,
         "memory": Namespace("cutlass.memory", {"SmemAllocator": SmemAllocator}),
         "utils": Namespace("cutlass.utils", {"SmemAllocator": SmemAllocator}),
         "AddressSpace": SPACES,
         "base_dsl": BASE,
         "pipeline": PIPELINE,
-        "dsl_user_op": dsl_user_op,
         "experimental": Namespace("cutlass.experimental", {"primitives": PRIMITIVES}),
         "cutlass_dsl": Namespace(
-            "cutlass.cutlass_dsl", {"T": T, "dsl_user_op": dsl_user_op, **{t.name: t for t in numeric.TYPES.values()}}
+            "cutlass.cutlass_dsl",
+            {"T": T, "dsl_user_op": functions.dsl_user_op, **numeric.TYPES},
         ),
         "_mlir": Namespace(
             "cutlass._mlir",
@@ -344,14 +299,14 @@ CUDA = Namespace(
 )
 BUILTINS = {
     "range": DynamicRange,
-    "print": print_once,
-    "max": builtin_max,
-    "min": builtin_min,
-    "any": builtin_any,
-    "all": builtin_all,
+    "print": functions.print_once,
+    "max": functions.builtin_max,
+    "min": functions.builtin_min,
+    "any": functions.builtin_any,
+    "all": functions.builtin_all,
 }
 PLAIN_BUILTINS = {
-    "print": print_once,
+    "print": functions.print_once,
 }  # of a helper without @cute.jit: its range is Python's
 
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from cutesim.trace import Op, Space
 
-from ..context import any_of, fail, group, not_simulated
+from ..context import any_of, fail, group, not_simulated, refused
 from ..layouts.layout import make_layout, size
 from ..machine.asynchronous import bulk_copy
 from ..memory import pointers as m
@@ -50,7 +50,7 @@ FRACTION = re.compile(r",(1\.0+|0\.0*[1-9]\d*);$")
 def inline_ptx(ptx_code, *, write_only_types=None, read_only_args=None, read_write_args=None, predicate=None, **_):
     """One of the instructions above, or whatever inline assembly may say."""
     if not isinstance(ptx_code, str):
-        raise fail("language", f"inline_ptx takes the PTX as a string, got {type(ptx_code).__name__}")
+        raise refused(f"inline_ptx takes the PTX as a string, got {type(ptx_code).__name__}")
     name, operands, plain, asking = _taken_apart(ptx_code)
     if predicate is not None or read_write_args is not None:
         what = "read_write_args" if predicate is None else "predicate"
@@ -134,7 +134,7 @@ def _words(args) -> list:
     """A predicate and the words that go with it, all of them Int32."""
     found = [scalar(arg) for arg in args]
     if any(value.dtype is not Int32 for value in found):
-        raise fail("language", "the predicate and the words of an access that is asked must be Int32")
+        raise refused("the predicate and the words of an access that is asked must be Int32")
     return found
 
 
@@ -144,9 +144,9 @@ def _expect(name: str, operands: str, text: str, types: tuple, wanted: tuple, ar
         raise not_simulated(f"inline_ptx of {name} with the operands {operands or 'left out'}; known is {text}")
     if len(types) != len(wanted) or any(a is not b for a, b in zip(types, wanted)):
         say = lambda some: f"[{', '.join(map(str, some))}]"  # noqa: E731
-        raise fail("language", f"{name} needs write_only_types={say(wanted)}, got {say(types)}")
+        raise refused(f"{name} needs write_only_types={say(wanted)}, got {say(types)}")
     if len(args) != count:
-        raise fail("language", f"{name} needs {count} read_only_args, got {len(args)}")
+        raise refused(f"{name} needs {count} read_only_args, got {len(args)}")
 
 
 def _policy(name: str, args: tuple) -> None:
@@ -154,7 +154,7 @@ def _policy(name: str, args: tuple) -> None:
     for policy in args:
         made = isinstance(policy, Value) and policy.dtype is Int64
         if not made or any_of((policy.a != POLICY) & group().active()):
-            raise fail("language", f"the cache policy of {name} must be what createpolicy gave")
+            raise refused(f"the cache policy of {name} must be what createpolicy gave")
 
 
 def _pointer(name: str, pointer, space: Space, what: str) -> m.Pointer:
@@ -162,7 +162,7 @@ def _pointer(name: str, pointer, space: Space, what: str) -> m.Pointer:
         raise not_simulated(f"inline_ptx of {name} with a tensor that a dynamic `if` rebinds")
     if not isinstance(pointer, m.Pointer) or pointer.memspace is not space:
         got = f"one to {m.SPACE_NAMES[pointer.memspace]}" if isinstance(pointer, m.Pointer) else type(pointer).__name__
-        raise fail("language", f"{name}: {what} must be a pointer to {m.SPACE_NAMES[space]}, got {got}")
+        raise refused(f"{name}: {what} must be a pointer to {m.SPACE_NAMES[space]}, got {got}")
     return pointer
 
 
@@ -218,10 +218,10 @@ def _bulk(name: str, target, source, nbytes, mbar) -> None:
         raise not_simulated(f"inline_ptx of {name} to another block of the cluster")
     g, amount = group(), scalar(nbytes)
     if amount.dtype is not Int32:
-        raise fail("language", f"{name}: the number of bytes must be Int32, got {amount.dtype}")
+        raise refused(f"{name}: the number of bytes must be Int32, got {amount.dtype}")
     for count in np.unique(np.broadcast_to(amount.a, g.shape)[g.active()]).tolist():
         if count <= 0 or count % 16:
-            raise fail("language", f"a bulk copy moves a multiple of 16 bytes, got {count}")
+            raise refused(f"a bulk copy moves a multiple of 16 bytes, got {count}")
         g.push(amount.a == count)
         bulk_copy(None, _run(source, count, source), _run(target, count, source), mbar)
         g.pop()

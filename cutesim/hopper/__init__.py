@@ -57,8 +57,8 @@ def _extend() -> None:
         "atomic_max_float32",
     )
     arch |= {
-        "warpgroup_reg_alloc": names.setmaxregister,
-        "warpgroup_reg_dealloc": names.setmaxregister,
+        "warpgroup_reg_alloc": names.functions.setmaxregister,
+        "warpgroup_reg_dealloc": names.functions.setmaxregister,
         "WARPS_PER_WARPGROUP": 4,
         "THREADS_PER_WARPGROUP": 128,
     }

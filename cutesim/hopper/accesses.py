@@ -16,7 +16,7 @@ import numpy as np
 
 from cutesim.trace import Op, Space
 
-from ..context import STATE, fail, group, not_simulated
+from ..context import STATE, group, not_simulated, refused
 from ..dialect.assembly import TYPES, _word
 from ..dialect.dialects import Vector, VectorType
 from ..machine.atomics import lane_by_lane, meaning, run_atomic
@@ -68,9 +68,8 @@ def _width(dtype: DType, count: int) -> int:
 def _own(pointer: m.Pointer, name: str) -> m.Pointer:
     """The pointer, unless it leads to another block's shared memory, where the compiler has neither of these."""
     if pointer.rows is not None:
-        raise fail(
-            "language",
-            f"cute.arch.{name} takes no pointer of map_dsmem_ptr, which the compiler refuses: call its .{name}()",
+        raise refused(
+            f"cute.arch.{name} takes no pointer of map_dsmem_ptr, which the compiler refuses: call its .{name}()"
         )
     return pointer
 
@@ -203,5 +202,5 @@ def capacity(compute_capability=None, **_) -> int:
     """Bytes of shared memory that a block may use."""
     said = str(compute_capability or "sm_90")
     if said not in CAPACITIES:
-        raise fail("language", f"get_smem_capacity_in_bytes({said}): one of {', '.join(CAPACITIES)}")
+        raise refused(f"get_smem_capacity_in_bytes({said}): one of {', '.join(CAPACITIES)}")
     return CAPACITIES[said]

@@ -96,7 +96,7 @@ def bitcast(result, value, **_):
 # ---- arithmetic -----------------------------------------------------------------------------------------------------
 
 
-def _two(operator: str, dtype_of=lambda x: x):
+def _two(operator: str):
     def operate(a, b, **_):
         return binary(operator, a, b)
 
@@ -150,32 +150,13 @@ def minimum(a, b, **_):
     return arithmetic.fmin(a, b, nan=True)
 
 
+_OPERATORS = "addf + subf - mulf * divf / addi + subi - muli * andi & ori | xori ^ shli << shrsi >> remsi % floordivsi //".split()
 ARITH = {
-    "addf": _two("+"),
-    "subf": _two("-"),
-    "mulf": _two("*"),
-    "divf": _two("/"),
-    "addi": _two("+"),
-    "subi": _two("-"),
-    "muli": _two("*"),
-    "andi": _two("&"),
-    "ori": _two("|"),
-    "xori": _two("^"),
-    "shli": _two("<<"),
-    "shrsi": _two(">>"),
-    "shrui": _two_unsigned(">>"),
-    "divui": _two_unsigned("//"),
-    "remui": _two_unsigned("%"),
+    **{name: _two(operator) for name, operator in zip(_OPERATORS[::2], _OPERATORS[1::2])},
+    **{name: _two_unsigned(operator) for name, operator in (("shrui", ">>"), ("divui", "//"), ("remui", "%"))},
+    **dict.fromkeys("extsi trunci extf truncf sitofp fptosi".split(), converted),
     "divsi": divsi,
-    "remsi": _two("%"),
-    "floordivsi": _two("//"),
     "extui": extui,
-    "extsi": converted,
-    "trunci": converted,
-    "extf": converted,
-    "truncf": converted,
-    "sitofp": converted,
-    "fptosi": converted,
     "bitcast": bitcast,
     "select": chosen,
     "maximumf": maximum,

@@ -21,7 +21,7 @@ import operator
 
 import numpy as np
 
-from ..context import STATE, fail, group, here, not_simulated
+from ..context import STATE, group, here, not_simulated, refused
 from ..machine.warps import FULL_MASK, ShuffleKind, shuffle
 from ..values import mathops
 from ..values import numeric as nm
@@ -64,7 +64,7 @@ def _two(pair) -> tuple:
     elements = getattr(pair, "to_elements", None)
     parts = tuple(elements() if elements else (pair[0], pair[1]) if isinstance(pair, TensorSSA) else pair)
     if len(parts) != 2:
-        raise fail("language", f"a packed instruction takes two numbers at once, got {len(parts)}")
+        raise refused(f"a packed instruction takes two numbers at once, got {len(parts)}")
     return parts
 
 
@@ -108,7 +108,7 @@ def _bits(x, width: int | None = None) -> np.ndarray:
     """A register's bits, as unsigned 64-bit numbers."""
     value = scalar(x)
     if value.dtype.is_float:
-        raise fail("language", f"this instruction takes integers, not {value.dtype}")
+        raise refused(f"this instruction takes integers, not {value.dtype}")
     mask = (1 << (width or value.dtype.width)) - 1
     return value.a.astype(np.int64).view(np.uint64) & np.uint64(mask)
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from cutesim.trace import Space
 
-from ..context import fail, group, not_simulated, wrong_kind
+from ..context import group, not_simulated, refused, wrong_kind
 from ..layouts import layout as la
 from ..layouts import layout_algebra as algebra
 from ..layouts.layout import Layout
@@ -74,7 +74,7 @@ def _matrix_op(name, transpose, num_matrices, unpack_bits) -> MatrixOp:
         raise not_simulated(f"{name} with unpack_bits={unpack_bits}")
     count = constant_number(num_matrices, "num_matrices")
     if count not in (1, 2, 4):
-        raise fail("language", f"{name}: num_matrices is 1, 2 or 4, not {count}")
+        raise refused(f"{name}: num_matrices is 1, 2 or 4, not {count}")
     return MatrixOp(name, bool(transpose), count)
 
 
@@ -106,21 +106,15 @@ class MatrixAtom:
                 raise wrong_kind(f"cute.copy takes tensors, got {type(side).__name__}", side)
         shared, registers = (src, dst) if self.op.loads else (dst, src)
         if shared.memspace is not Space.SMEM or not isinstance(registers.pointer.memory, Registers):
-            raise fail("language", f"{self.op.name} copies between shared memory and registers")
+            raise refused(f"{self.op.name} copies between shared memory and registers")
         if shared.dtype.width != 16 or registers.dtype.width != 16:
-            raise fail(
-                "language", f"{self.op.name} moves elements of 16 bits, got {shared.dtype} and {registers.dtype}"
-            )
+            raise refused(f"{self.op.name} moves elements of 16 bits, got {shared.dtype} and {registers.dtype}")
         rows = element_offsets(shared.layout).reshape(-1, ROW)
         values = element_offsets(registers.layout).reshape(-1, self.values)
         if len(rows) != len(values):
-            raise fail(
-                "language", f"cute.copy: {src.shape} and {dst.shape} are not as many matrices; retile the registers"
-            )
+            raise refused(f"cute.copy: {src.shape} and {dst.shape} are not as many matrices; retile the registers")
         if (np.diff(rows, axis=1) != 1).any():
-            raise fail(
-                "language", f"{self.op.name} needs rows of 8 neighbouring elements, but {shared} puts them apart"
-            )
+            raise refused(f"{self.op.name} needs rows of 8 neighbouring elements, but {shared} puts them apart")
         require_all(0xFFFFFFFF, self.op.name)
         for row, value in zip(rows, values):
             self._one(shared, row, registers, value)
@@ -267,7 +261,7 @@ def retile(tiled, tensor):
 def make_copy_atom(op, copy_internal_type: DType, **options):
     if isinstance(op, MatrixOp):
         if copy_internal_type.width != 16:
-            raise fail("language", f"{op.name} moves elements of 16 bits, not {copy_internal_type}")
+            raise refused(f"{op.name} moves elements of 16 bits, not {copy_internal_type}")
         return MatrixAtom(op, copy_internal_type)
     return copying.make_copy_atom(op, copy_internal_type, **options)
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..context import STATE, fail, group, not_simulated
+from ..context import STATE, fail, group, not_simulated, refused
 from ..layouts.layout import Layout, make_identity_layout, product
 from ..memory.pointers import Pointer
 from ..memory.swizzle import Swizzle, by_address
@@ -74,13 +74,11 @@ def create_tensor_map_tiled(
     strides = (1, *(_number(x, "a stride") * 16 // dtype.itemsize for x in global_strides))
     box = tuple(_number(x, "an extent of the box") for x in box_dims)
     if not len(dims) == len(strides) == len(box) or not 1 <= len(dims) <= 5:
-        raise fail(
-            "language", f"a tensor map of {len(dims)} extents has {len(dims) - 1} strides and a box of {len(dims)}"
-        )
+        raise refused(f"a tensor map of {len(dims)} extents has {len(dims) - 1} strides and a box of {len(dims)}")
     if any(not 1 <= n <= 256 for n in box) or box[0] * dtype.itemsize % 16:
-        raise fail("language", f"the box {box} of a tensor map: 1 to 256 a mode, and the first a multiple of 16 bytes")
+        raise refused(f"the box {box} of a tensor map: 1 to 256 a mode, and the first a multiple of 16 bytes")
     if word != "none" and box[0] * dtype.itemsize > 16 << SWIZZLES[word]:
-        raise fail("language", f"the box {box} has rows of more bytes than the swizzle {word} spans")
+        raise refused(f"the box {box} has rows of more bytes than the swizzle {word} spans")
     address = _number(global_address, "the address")
     for memory in STATE.run.arguments:
         if memory.address <= address < memory.address + memory.array.nbytes:
@@ -101,7 +99,7 @@ def copy_box(pointer: Pointer, tensor_map, coordinates, barrier: Pointer) -> Non
         raise not_simulated(f"a copy by a tensor map that is a {type(tensor_map).__name__}")
     box = tensor_map.box_dims
     if len(coordinates) != len(box):
-        raise fail("language", f"a tensor map of {len(box)} modes takes as many coordinates, got {len(coordinates)}")
+        raise refused(f"a tensor map of {len(box)} modes takes as many coordinates, got {len(coordinates)}")
     layout = Layout(box, tuple(product(box[:i]) for i in range(len(box))))
     target = pointer if pointer.dtype is tensor_map.dtype else pointer.recast(tensor_map.dtype)
     if tensor_map.swizzle:

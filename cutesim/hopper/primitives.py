@@ -17,7 +17,7 @@ Not covered: the other copies and the products of the primitives; any other use 
 
 from __future__ import annotations
 
-from ..context import fail, not_simulated, wrong_kind
+from ..context import not_simulated, refused, wrong_kind
 from ..dialect import packed
 from ..dialect.dialects import Vector, VectorType
 from ..layouts.layout import Layout
@@ -146,7 +146,7 @@ def cvt_packfloat_f32(src_a, src_b, src_c, to, *, rnd=None, sat=None, relu=None,
     """Two floats in one register, `src_b` in the lower half."""
     kind, eight = _PAIRS.get(_word(to)), _word(to).startswith("E")
     if rnd is None:
-        raise fail("language", "cvt_packfloat_f32 needs rnd")
+        raise refused("cvt_packfloat_f32 needs rnd")
     if (
         kind is None
         or _word(rnd) != "RN"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..context import fail, not_simulated
+from ..context import not_simulated, refused
 from ..layouts import layout as la
 from ..values.numeric import Int32, Value, constant_number, convert
 
@@ -64,9 +64,7 @@ class LayoutEnum:
         strides = la.flatten_to_tuple(tensor.layout.stride)[:2]
         leading = [mode for mode, stride in enumerate(strides) if type(stride) is int and stride == 1]
         if not leading:
-            raise fail(
-                "language", f"LayoutEnum.from_tensor: {tensor} is contiguous along neither of its first two modes"
-            )
+            raise refused(f"LayoutEnum.from_tensor: {tensor} is contiguous along neither of its first two modes")
         return LayoutEnum.COL_MAJOR if leading[0] == 0 else LayoutEnum.ROW_MAJOR
 
 

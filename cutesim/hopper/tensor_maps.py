@@ -27,7 +27,7 @@ import numpy as np
 
 from cutesim.trace import SMEM_BLOCK_BITS, Op, Space
 
-from ..context import STATE, WARP, fail, group, here, not_simulated
+from ..context import STATE, WARP, fail, group, here, not_simulated, refused
 from ..layouts import layout as la
 from ..layouts import layout_algebra as algebra
 from ..layouts.layout import Basis, Layout
@@ -93,21 +93,20 @@ class TmaAtom:
             raise not_simulated("cute.copy with tma_desc_ptr")
         shared, coordinates = (dst, src) if self.loads else (src, dst)
         if not isinstance(coordinates, CoordinateTensor) or not isinstance(shared, Tensor):
-            raise fail(
-                "language",
-                f"{self.op.name} copies {'to' if self.loads else 'from'} shared memory: give it the two tensors of tma_partition",
+            raise refused(
+                f"{self.op.name} copies {'to' if self.loads else 'from'} shared memory: give it the two tensors of tma_partition"
             )
         if shared.memspace is not Space.SMEM or shared.dtype.width != self.dtype.width:
-            raise fail("language", f"{self.op.name}: {shared} is no {self.dtype} tensor in shared memory")
+            raise refused(f"{self.op.name}: {shared} is no {self.dtype} tensor in shared memory")
         if la.size(shared.layout) != la.size(coordinates.layout):
-            raise fail("language", f"cute.copy: source {src.shape} and destination {dst.shape} differ in size")
+            raise refused(f"cute.copy: source {src.shape} and destination {dst.shape} differ in size")
         if self.loads and tma_bar_ptr is None:
-            raise fail("language", f"{self.op.name} needs tma_bar_ptr=, the mbarrier that counts its bytes")
+            raise refused(f"{self.op.name} needs tma_bar_ptr=, the mbarrier that counts its bytes")
         multicast = "Multicast" in self.op.name
         if not multicast and isinstance(mcast_mask, int) and mcast_mask == 0:
             mcast_mask = None  # what NVIDIA's kernels pass where nothing is multicast
         if multicast != (mcast_mask is not None):
-            raise fail("language", f"{self.op.name} {'needs' if multicast else 'takes no'} mcast_mask=")
+            raise refused(f"{self.op.name} {'needs' if multicast else 'takes no'} mcast_mask=")
         for b, t in elected():
             tile = Tile(self, coordinates, shared, b, t)
             if self.loads:
@@ -208,7 +207,7 @@ def _require_strides(tensor: Tensor, dimensions) -> None:
 def tma_partition(atom: TmaAtom, cta_coord, cta_layout, smem_tensor, gmem_tensor, **_):
     """Both tensors as ((instruction, instructions), rest ...); of several blocks each has a part of every instruction's tile."""
     if not isinstance(atom, TmaAtom):
-        raise fail("language", "tma_partition takes an atom of make_tiled_tma_atom")
+        raise refused("tma_partition takes an atom of make_tiled_tma_atom")
     tile = smem_tensor.layout[0]
     inverse = algebra.right_inverse(tile)
     blocks = la.cosize(as_layout(cta_layout))

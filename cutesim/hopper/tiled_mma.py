@@ -23,7 +23,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..context import STATE, fail, group, not_simulated
+from ..context import STATE, group, not_simulated, refused
 from ..layouts import layout as la
 from ..layouts import layout_algebra as algebra
 from ..layouts.layout import Layout
@@ -96,14 +96,14 @@ def MmaF16BF16Op(ab_dtype: DType, acc_dtype: DType, shape_mnk, **_) -> MmaOp:
         or acc_dtype not in (Float32, Float16)
         or (ab_dtype, acc_dtype) == (BFloat16, Float16)
     ):
-        raise fail("language", f"warp.MmaF16BF16Op has no product of {ab_dtype} in {acc_dtype}")
+        raise refused(f"warp.MmaF16BF16Op has no product of {ab_dtype} in {acc_dtype}")
     if shape == (16, 8, 16):
         a = _layout(((4, 8), (2, 2, 2)), ((32, 1), (16, 8, 128)))
         b = _layout(((4, 8), (2, 2)), ((16, 1), (8, 64)))
     elif shape == (16, 8, 8):
         a, b = _QUADS_C, _layout(((4, 8), 2), ((16, 1), 8))
     else:
-        raise fail("language", f"warp.MmaF16BF16Op has the shapes (16, 8, 8) and (16, 8, 16), not {shape}")
+        raise refused(f"warp.MmaF16BF16Op has the shapes (16, 8, 8) and (16, 8, 16), not {shape}")
     return MmaOp("MmaF16BF16Op", shape, 32, a, b, _QUADS_C, ab_dtype, ab_dtype, acc_dtype)
 
 
@@ -115,7 +115,7 @@ def MmaTF32Op(shape_mnk, **_) -> MmaOp:
     elif shape == (16, 8, 4):
         a, b = _layout(((4, 8), 2), ((16, 1), 8)), _layout(((4, 8), 1), ((8, 1), 0))
     else:
-        raise fail("language", f"warp.MmaTF32Op has the shapes (16, 8, 4) and (16, 8, 8), not {shape}")
+        raise refused(f"warp.MmaTF32Op has the shapes (16, 8, 4) and (16, 8, 8), not {shape}")
     return MmaOp("MmaTF32Op", shape, 32, a, b, _QUADS_C, Float32, Float32, Float32)
 
 
@@ -372,9 +372,7 @@ def with_layout(function):
 def _fragment(x, dtype: DType, shared: bool, which: str):
     if shared:
         if not isinstance(x, Tensor) or isinstance(x.pointer.memory, Registers):
-            raise fail(
-                "language", "this operand of a warpgroup's product lies in shared memory: give make_fragment its tensor"
-            )
+            raise refused("this operand of a warpgroup's product lies in shared memory: give make_fragment its tensor")
         return Descriptors(x)
     if isinstance(x, (Tensor, CoordinateTensor)):
         if which == "C" or isinstance(x, CoordinateTensor) or la.rank(x.layout) == 1:
@@ -403,7 +401,7 @@ def gemm(atom, d, a, b, c, **options) -> None:
         return
     for side in (d, a, b, c):
         if not isinstance(side, Tensor) or not isinstance(side.pointer.memory, Registers):
-            raise fail("language", f"cute.gemm of {atom.op.name} takes tensors in registers")
+            raise refused(f"cute.gemm of {atom.op.name} takes tensors in registers")
     _check_types(atom.op, d, a, b, c)
     values_a, values_b, sums = (_values(x) for x in (a, b, c))
     if values_a.ndim == 4:  # no mode K
@@ -418,7 +416,7 @@ def _check_types(op: MmaOp, d, a, b, c) -> None:
     given = [x.dtype for x in (d, a, b, c)]
     wanted = [op.acc_dtype, op.a_dtype, op.b_dtype, op.acc_dtype]
     if any(g is not w and g.width != w.width for g, w in zip(given, wanted)):
-        raise fail("language", f"cute.gemm of {op.name} takes {wanted[1]} x {wanted[2]} in {wanted[0]}, got {given}")
+        raise refused(f"cute.gemm of {op.name} takes {wanted[1]} x {wanted[2]} in {wanted[0]}, got {given}")
 
 
 def _values(tensor: Tensor) -> np.ndarray:

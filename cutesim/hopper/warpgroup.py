@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..context import STATE, fail, group, here
+from ..context import STATE, fail, group, here, refused
 from ..layouts import layout as la
 from ..layouts import layout_algebra as algebra
 from ..layouts.layout import Layout
@@ -62,7 +62,7 @@ def make_smem_layout_atom(kind, element_type: DType, **_) -> ComposedLayout:
 def _wide(op_name: str, a_dtype, b_dtype, acc_dtype, shape, a_src, k: int) -> MmaOp:
     m, n = shape[:2]
     if m != 64 or n % 8 or not 8 <= n <= 256 or (len(shape) > 2 and shape[2] != k):
-        raise fail("language", f"warpgroup.{op_name} has shapes (64, 8 to 256 by 8, {k}), not {tuple(shape)}")
+        raise refused(f"warpgroup.{op_name} has shapes (64, 8 to 256 by 8, {k}), not {tuple(shape)}")
     c = Layout(((4, 8, 4), (2, 2, n // 8)), ((128, 1, 16), (64, 8, 512)))
     if a_src == OperandSource.RMEM:
         pairs = k // 4 // 2  # elements of 32 bits
@@ -76,13 +76,13 @@ def _wide(op_name: str, a_dtype, b_dtype, acc_dtype, shape, a_src, k: int) -> Mm
 
 def MmaF16BF16Op(ab_dtype, acc_dtype, instruction_shape, a_src, a_major_mode, b_major_mode, **_) -> MmaOp:
     if ab_dtype not in (Float16, BFloat16) or acc_dtype not in (Float32, Float16):
-        raise fail("language", f"warpgroup.MmaF16BF16Op has no product of {ab_dtype} in {acc_dtype}")
+        raise refused(f"warpgroup.MmaF16BF16Op has no product of {ab_dtype} in {acc_dtype}")
     return _wide("MmaF16BF16Op", ab_dtype, ab_dtype, acc_dtype, instruction_shape, a_src, 16)
 
 
 def MmaF8Op(a_dtype, b_dtype, acc_dtype, instruction_shape, a_src, a_major_mode, b_major_mode, **_) -> MmaOp:
     if a_major_mode != OperandMajorMode.K or b_major_mode != OperandMajorMode.K:
-        raise fail("language", "warpgroup.MmaF8Op takes operands whose mode K is contiguous")
+        raise refused("warpgroup.MmaF8Op takes operands whose mode K is contiguous")
     return _wide("MmaF8Op", a_dtype, b_dtype, acc_dtype, instruction_shape, a_src, 32)
 
 
@@ -144,13 +144,11 @@ def issue(tiled: TiledMma, d, a, b, c) -> None:
     _whole("gemm")
     g, op = group(), tiled.op
     if not isinstance(b, Descriptors) or (op.shared_a and not isinstance(a, Descriptors)):
-        raise fail(
-            "language", f"{op.name} takes descriptors of shared memory: make_fragment_A and make_fragment_B give them"
-        )
+        raise refused(f"{op.name} takes descriptors of shared memory: make_fragment_A and make_fragment_B give them")
     if not op.shared_a and not isinstance(getattr(getattr(a, "pointer", None), "memory", None), Registers):
-        raise fail("language", f"{op.name} with a_src RMEM takes A from registers")
+        raise refused(f"{op.name} with a_src RMEM takes A from registers")
     if d.pointer.memory is not c.pointer.memory:
-        raise fail("language", f"{op.name} adds to its own accumulator: give cute.gemm the same tensor twice")
+        raise refused(f"{op.name} adds to its own accumulator: give cute.gemm the same tensor twice")
     _check_types(op, d, a, b, c)
     memory = d.pointer.memory
     registers = [memory] if op.shared_a else [memory, a.pointer.memory]

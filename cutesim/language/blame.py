@@ -28,10 +28,10 @@ from ..context import (
     NeedsWarps,
     NotSimulated,
     SimulationError,
-    fail,
     is_own,
     line_of,
     not_simulated,
+    refused,
     without_frames,
 )
 from ..layouts.layout_algebra import Doubtful
@@ -87,30 +87,24 @@ def of_call(error: Exception, function, args, kwargs) -> Exception:
     name = getattr(function, "__name__", type(function).__name__)
     if function is len and len(args) == 1 and isinstance(args[0], Tensor):
         x = getattr(args[0].pointer.memory, "name", "x")
-        return fail(
-            "language", f"a tensor has no len(): {x}.shape[0] is its first extent, cute.size({x}) counts its elements"
-        )
+        return refused(f"a tensor has no len(): {x}.shape[0] is its first extent, cute.size({x}) counts its elements")
     if function is len and len(args) == 1 and isinstance(args[0], Value):
-        return fail(
-            "language",
-            "a number has no len(): in a kernel each thread has its own; cute.size(x) counts a tensor's elements",
+        return refused(
+            "a number has no len(): in a kernel each thread has its own; cute.size(x) counts a tensor's elements"
         )
     python = function in INSTEAD if isinstance(function, (type, types.BuiltinFunctionType)) else False
     if isinstance(error, (TypeError, SimulationError)) and (python or module in ("math", "numpy")):
         if any(isinstance(x, (Value, TensorSSA)) for x in args):
             instead = INSTEAD[function] if python else f"cute.math.{name}(x)"
             has = python or hasattr(mathops, name)
-            return fail(
-                "language",
+            return refused(
                 f"{'' if python else module + '.'}{name} takes numbers that Python has now, and this one is known only when "
                 f"the kernel runs{f': write {instead}' if has else ''}",
             )
     if module.partition(".")[0] == "torch" or module.startswith(TORCH):
         if isinstance(error, TypeError) and any(isinstance(x, (Value, TensorSSA, Tensor)) for x in args):
             instead = f"write cute.math.{name}(x)" if hasattr(mathops, name) else "CuTe DSL has functions of its own"
-            return fail(
-                "language", f"torch.{name} takes torch's tensors, on the host, and no value of a kernel: {instead}"
-            )
+            return refused(f"torch.{name} takes torch's tensors, on the host, and no value of a kernel: {instead}")
     if isinstance(error, SimulationError):
         return error
     if module.startswith(HERE):
@@ -119,12 +113,12 @@ def of_call(error: Exception, function, args, kwargs) -> Exception:
             return error
         if error.__traceback__.tb_next is None and name in WHOLE:
             takes = ", ".join(p for p in inspect.signature(function).parameters if p not in ("loc", "ip"))
-            return fail("language", f"{error}; it takes {takes or 'no arguments'}")
+            return refused(f"{error}; it takes {takes or 'no arguments'}")
         return not_simulated(f"{name} as it is called here: {error}")
     given = [x for x in (*args, *kwargs.values(), getattr(function, "__self__", None)) if _holds_ours(x)]
     if given or _names_ours(str(error)) or _looks_into_twins(function, module, args):
         return not_simulated(f"{name} as it is called here: {_words(error)}")
-    return fail("language", _words(error))
+    return refused(_words(error))
 
 
 def _looks_into_twins(function, module: str, args) -> bool:

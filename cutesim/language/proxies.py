@@ -16,7 +16,7 @@ import re
 import sys
 import types
 
-from ..context import HERE, KIND, MARK, OWN, STATE, fail, kernel_frame, not_simulated, without_frames
+from ..context import HERE, KIND, MARK, OWN, STATE, kernel_frame, not_simulated, refused, without_frames
 from ..dialect import names
 from ..machine import control
 from ..machine.control import Pending, call_now
@@ -263,7 +263,7 @@ class SimFunction:
             return function(*args, **kwargs)
         except TypeError as error:  # of the call: the body begins when the generator is asked
             said = re.sub(r"^\S*_inner_(?=\()", self.name, str(error))
-            raise (fail("language", said) if kernel_frame() else without_frames(TypeError(said))) from None
+            raise (refused(said) if kernel_frame() else without_frames(TypeError(said))) from None
 
     @functools.cached_property
     def _parameters(self) -> tuple:
@@ -292,8 +292,7 @@ class SimFunction:
         if isinstance(x, (str, SimFunction)) or isinstance(x, Twin) and not x._carries_values:
             kind = type(object.__getattribute__(x, "_original")).__name__ if isinstance(x, Twin) else type(x).__name__
             what = {"SimFunction": "a function"}.get(kind, f"an object ({kind})")
-            raise fail(
-                "language",
+            raise refused(
                 f"{self.name} gets {what} as {name or 'an argument'}, and the DSL refuses that: annotate the parameter as "
                 "cutlass.Constexpr, or call a method's first parameter self",
             )
@@ -301,9 +300,8 @@ class SimFunction:
     def start_call(self, args, kwargs):
         if self.kind == "kernel":
             if STATE.group is not None:
-                raise fail(
-                    "language",
-                    f"{self.name} is a kernel; it is launched from a @cute.jit host function, not called in a kernel",
+                raise refused(
+                    f"{self.name} is a kernel; it is launched from a @cute.jit host function, not called in a kernel"
                 )
             return KernelCall(self, args, kwargs)
         return Pending(self.generator(args, kwargs))
@@ -539,13 +537,11 @@ def _setter(cls, name: str):
     whole, one = _defined(cls, "__setattr__"), _defined(cls, name)
     if isinstance(whole, types.FunctionType):
         if _is_generated(whole):
-            raise fail(
-                "language", f"{cls.__name__} is a frozen dataclass, whose {name} cannot be set; dataclasses.replace"
-            )
+            raise refused(f"{cls.__name__} is a frozen dataclass, whose {name} cannot be set; dataclasses.replace")
         raise not_simulated(f"{cls.__name__}.__setattr__")
     if isinstance(one, property):
         if one.fset is None:
-            raise fail("language", f"{cls.__name__}.{name} is a property that cannot be set")
+            raise refused(f"{cls.__name__}.{name} is a property that cannot be set")
         return one.fset
     if hasattr(type(one), "__set__") and not isinstance(one, types.MemberDescriptorType):
         raise not_simulated(f"{cls.__name__}.{name}, a descriptor,")
@@ -654,7 +650,7 @@ class SimClass:
             except TypeError as error:
                 if error.__traceback__.tb_next is not None:
                     raise
-                raise fail("language", str(error)) from None
+                raise refused(str(error)) from None
         twin = twin_of(self._cls.__new__(self._cls), self._mapper)
         if init.__module__.startswith(HERE):  # of the class that it is derived from
             init(twin, *args, **kwargs)

@@ -20,7 +20,7 @@ import numpy as np
 
 from cutesim.trace import BULK_WAIT, READ_WAIT, SMEM_BLOCK_BITS, Op, Space
 
-from ..context import STATE, WARP, fail, group, here
+from ..context import STATE, WARP, fail, group, here, refused
 from ..memory import pointers as m
 from ..memory.bounds import check
 from ..memory.recording import current_line, lane_addresses, mask_bits, record_event, tensor_index
@@ -133,7 +133,7 @@ def cp_async_mbarrier_arrive_noinc(mbar_ptr, **_) -> None:
 def cp_async_wait_group(n, **_) -> None:
     """Wait until at most `n` of this thread's groups are under way."""
     if isinstance(n, Value):
-        raise fail("language", "cp_async_wait_group takes a constant")
+        raise refused("cp_async_wait_group takes a constant")
     keep = constant_number(n, "cp_async_wait_group's n")
     g = group()
     record_event(Op.WAIT_GROUP, arg=keep)
@@ -217,7 +217,7 @@ def store_async_dsmem(smem_ptr, value, mbar_ptr, peer_cta_rank, **_) -> None:
     """st.async: 4, 8 or 16 bytes into a block of the cluster, counted by that block's mbarrier."""
     parts = tuple(scalar(v) for v in (value if isinstance(value, tuple) else (value,)))
     if len(parts) not in (1, 2, 4) or any(p.dtype.width != 32 for p in parts):
-        raise fail("language", "store_async_dsmem takes one, two or four 32-bit values")
+        raise refused("store_async_dsmem takes one, two or four 32-bit values")
     nbytes = 4 * len(parts)
     if smem_ptr.alignment < nbytes:
         raise fail(
@@ -328,11 +328,11 @@ def bulk_copy(atom, src, dst, mbar_ptr=None) -> None:
     g = group()
     nbytes = len(element_offsets(src.layout)) * src.dtype.itemsize
     if nbytes % 16:
-        raise fail("language", f"a bulk copy moves a multiple of 16 bytes, got {nbytes}")
+        raise refused(f"a bulk copy moves a multiple of 16 bytes, got {nbytes}")
     for side in (src, dst):
         offsets = element_offsets(side.layout)
         if (np.diff(offsets) != 1).any():
-            raise fail("language", f"a bulk copy moves one contiguous run; {side} is not")
+            raise refused(f"a bulk copy moves one contiguous run; {side} is not")
     count = len(element_offsets(src.layout))
     first = np.zeros(1, np.int64)
     active = g.active()
@@ -360,7 +360,7 @@ def bulk_copy(atom, src, dst, mbar_ptr=None) -> None:
                 move.write()
             continue
         if mbar_ptr is None:
-            raise fail("language", "a bulk copy to shared memory needs mbar_ptr=, which counts its bytes")
+            raise refused("a bulk copy to shared memory needs mbar_ptr=, which counts its bytes")
         row, offset = next((r, o) for r, o, bb, tt in places(mbar_ptr) if (bb, tt) == (b, t))
         find(row, offset, "the bulk copy")
         issue(

@@ -9,7 +9,7 @@ import numpy as np
 
 from cutesim.trace import Op, Space
 
-from ..context import STATE, fail, group, spread, text_of
+from ..context import STATE, group, refused, spread, text_of
 from ..memory import pointers as m
 from ..memory.bounds import Place, check
 from ..memory.pointers import Pointer
@@ -98,15 +98,12 @@ def run_atomic(name: str, ptr: Pointer, val: Value | TensorSSA, sem=None, wanted
     if vector:
         width = val.numel
         if (name, dtype, ptr.memory.space) != ("add", Float32, Space.GMEM) or width not in (2, 4):
-            raise fail(
-                "language",
+            raise refused(
                 f"atomic_{name} of {width} x {dtype} at once: of vectors the simulator has atomic_add of 2 or 4 float32 in "
                 f"global memory (atom.global.add.v4.f32)",
             )
     if dtype.is_float and name not in ("add", "exch", "cas"):
-        raise fail(
-            "language", f"atomic_{name} takes integers, not {dtype}; of floats there are atomic_add and atomic_exch"
-        )
+        raise refused(f"atomic_{name} takes integers, not {dtype}; of floats there are atomic_add and atomic_exch")
     # PTX ISA, atom: float32 sums in global memory flush subnormal numbers, in shared memory they do not.
     settled = (
         flush if dtype is Float32 and name == "add" and ptr.memory.space is Space.GMEM else lambda numbers: numbers

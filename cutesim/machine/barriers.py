@@ -11,7 +11,7 @@ import numpy as np
 
 from cutesim.trace import FenceKind, Op
 
-from ..context import STATE, WARP, NeedsWarps, Waiting, fail, group, here
+from ..context import STATE, WARP, NeedsWarps, Waiting, fail, group, here, refused
 from ..memory.recording import record_event
 from ..values.numeric import Boolean, Value, constant_number
 from .control import Pending
@@ -108,7 +108,7 @@ def barrier(*, barrier_id=None, number_of_threads=None, loc=None, ip=None):
     identifier = _barrier_id(barrier_id)
     count = None if number_of_threads is None else constant_number(number_of_threads, "number_of_threads")
     if count is not None and (count <= 0 or count % WARP):
-        raise fail("language", f"number_of_threads={count} must be a multiple of {WARP}")
+        raise refused(f"number_of_threads={count} must be a multiple of {WARP}")
     whole_warps("barrier", *_named_advice(identifier, count))
     if g.warp < 0:
         if count is not None and count != g.shape[1]:
@@ -134,14 +134,12 @@ def _barrier_id(barrier_id) -> int:
         flat = barrier_id.a.reshape(-1)
         if (flat != flat[0]).any():
             raise (
-                NeedsWarps
-                if group().warp < 0
-                else fail("language", "a barrier's number must be the same for the whole warp")
+                NeedsWarps if group().warp < 0 else refused("a barrier's number must be the same for the whole warp")
             )
         barrier_id = int(flat[0])
     identifier = 0 if barrier_id is None else int(barrier_id)
     if not 0 <= identifier < 16:
-        raise fail("language", f"barrier {identifier} does not exist: a block has barriers 0 to 15")
+        raise refused(f"barrier {identifier} does not exist: a block has barriers 0 to 15")
     return identifier
 
 
@@ -201,7 +199,7 @@ def barrier_arrive(*, barrier_id=None, number_of_threads=None, aligned=True, loc
     """bar.arrive: count this warp in without waiting."""
     g = group()
     if number_of_threads is None:
-        raise fail("language", "barrier_arrive needs number_of_threads")
+        raise refused("barrier_arrive needs number_of_threads")
     identifier, count = _barrier_id(barrier_id), constant_number(number_of_threads, "number_of_threads")
     whole_warps("barrier_arrive")
     if g.warp < 0:

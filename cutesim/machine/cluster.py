@@ -11,7 +11,7 @@ import numpy as np
 
 from cutesim.trace import Op, Space
 
-from ..context import WARP, Waiting, fail, group, here
+from ..context import WARP, Waiting, fail, group, here, refused
 from ..memory.pointers import Pointer
 from ..memory.recording import record_event
 from ..values.arithmetic import int32
@@ -52,7 +52,7 @@ def cluster_idx(**_):
 def map_dsmem_ptr(smem_ptr: Pointer, cta_rank_in_cluster, **_) -> Pointer:
     """mapa: the same shared-memory offset in the block of that rank."""
     if not isinstance(smem_ptr, Pointer) or smem_ptr.memory.space is not Space.SMEM:
-        raise fail("language", "map_dsmem_ptr takes a pointer to shared memory")
+        raise refused("map_dsmem_ptr takes a pointer to shared memory")
     g = group()
     size = g.launch.cluster_size
     rank = scalar(cta_rank_in_cluster).a.astype(np.int64)

@@ -27,9 +27,9 @@ from ..context import (
     SimulationError,
     all_of,
     any_of,
-    fail,
     group,
     not_simulated,
+    refused,
     spread,
     wrong_kind,
 )
@@ -48,38 +48,8 @@ from ..values.numeric import (
     truth,
     type_of,
 )
-from .joins import GONE, Unbound, copies, dynamic, entering, merge, refuse_objects, settle, unbound
-from .loops import depth, loop, while_
-
-__all__ = [
-    "Nested",
-    "Partial",
-    "Pending",
-    "and_",
-    "branch",
-    "call",
-    "call_now",
-    "changes",
-    "choose",
-    "class_of",
-    "collect",
-    "compare",
-    "copies",
-    "depth",
-    "elect",
-    "extents",
-    "loop",
-    "nested",
-    "no_return",
-    "not_",
-    "not_for_the_reader",
-    "or_",
-    "refuse_return",
-    "super_of",
-    "turn",
-    "unbound",
-    "while_",
-]
+from .joins import GONE, Unbound, copies, dynamic, entering, merge, refuse_objects, settle, unbound  # noqa: F401
+from .loops import depth, loop, while_  # noqa: F401, rewritten source finds here all that it calls
 
 
 class Pending:
@@ -97,8 +67,7 @@ def no_return(at_entry: int) -> None:
 
 
 def refuse_return() -> None:
-    raise fail(
-        "language",
+    raise refused(
         "return inside an `if` or loop that depends on the data is refused by the DSL; invert the condition and put the work "
         "inside, or set a variable",
     )
@@ -202,7 +171,7 @@ class Nested:
         try:
             return Pending(self.generator_function(*args, **kwargs))
         except TypeError as error:  # of the call: the body begins when the generator is asked
-            raise fail("language", str(error)) from None
+            raise refused(str(error)) from None
 
     def __call__(self, *args, **kwargs):
         return call_now(self, *args, **kwargs)

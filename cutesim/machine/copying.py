@@ -13,7 +13,7 @@ import numpy as np
 
 from cutesim.trace import Space
 
-from ..context import STATE, fail, not_simulated, wrong_kind
+from ..context import STATE, not_simulated, refused, wrong_kind
 from ..layouts import layout as la
 from ..layouts import layout_algebra as algebra
 from ..layouts.layout import Layout
@@ -87,11 +87,11 @@ def make_copy_atom(op: CopyOp, copy_internal_type: DType, *, num_bits_per_copy=0
     if op.is_bulk:
         return CopyAtom(op, copy_internal_type, copy_internal_type.width)
     if bits not in (8, 16, 32, 64, 128):
-        raise fail("language", f"num_bits_per_copy={bits}: a copy instruction moves 8, 16, 32, 64 or 128 bits")
+        raise refused(f"num_bits_per_copy={bits}: a copy instruction moves 8, 16, 32, 64 or 128 bits")
     if bits % copy_internal_type.width:
-        raise fail("language", f"num_bits_per_copy={bits} does not hold whole {copy_internal_type} values")
+        raise refused(f"num_bits_per_copy={bits} does not hold whole {copy_internal_type} values")
     if op.is_async and bits not in (32, 64, 128):
-        raise fail("language", f"cp.async moves 4, 8 or 16 bytes, not {bits // 8}")
+        raise refused(f"cp.async moves 4, 8 or 16 bytes, not {bits // 8}")
     return CopyAtom(op, copy_internal_type, bits)
 
 
@@ -164,9 +164,8 @@ def _thread_layout(layout: Layout, layout_tv: Layout, tiler: tuple, values: int)
     thread_mode, value_mode = layout_tv[0], layout_tv[1]
     split = algebra.logical_divide(value_mode, values) if values <= la.size(value_mode) else None
     if split is None or la.size(value_mode) % values:
-        raise fail(
-            "language",
-            f"a copy atom of {values} values does not fit the {la.size(value_mode)} values a thread has in {layout_tv}",
+        raise refused(
+            f"a copy atom of {values} values does not fit the {la.size(value_mode)} values a thread has in {layout_tv}"
         )
     per_thread = algebra.composition(tile, thread_mode)
     per_value = algebra.composition(tile, split)
@@ -209,29 +208,26 @@ def copy(atom, src, dst, *, pred=None, mbar_ptr=None, **more) -> None:
         raise not_simulated("cute.copy of lists of tensors")
     count = _check_pair(src, dst, "cute.copy")
     if src.dtype.width != dst.dtype.width:
-        raise fail("language", f"cute.copy moves bits: {src.dtype} and {dst.dtype} differ in width")
+        raise refused(f"cute.copy moves bits: {src.dtype} and {dst.dtype} differ in width")
     values = max(1, atom.bits // src.dtype.width)
     op = atom.op
     if (op.source is not None and src.memspace is not op.source) or (
         op.target is not None and dst.memspace is not op.target
     ):
-        raise fail(
-            "language",
-            f"{op.name} copies {_space(op.source)} to {_space(op.target)}, got {_space(src.memspace)} to {_space(dst.memspace)}",
+        raise refused(
+            f"{op.name} copies {_space(op.source)} to {_space(op.target)}, got {_space(src.memspace)} to {_space(dst.memspace)}"
         )
     if op.is_bulk:
         bulk_copy(atom, src, dst, mbar_ptr)
         return
     if count % values:
-        raise fail("language", f"cute.copy: {count} values are not a multiple of the atom's {values}")
+        raise refused(f"cute.copy: {count} values are not a multiple of the atom's {values}")
     instructions = count // values
     keep = None if pred is None else _predicate(pred, src, values, instructions)
     for side in (src, dst):
         if values > 1 and not isinstance(side.pointer.memory, Registers):
             if contiguous_run(side.layout) % values:
-                raise fail(
-                    "language", f"a {atom.bits}-bit copy needs {values} neighbouring values, but {side} puts them apart"
-                )
+                raise refused(f"a {atom.bits}-bit copy needs {values} neighbouring values, but {side} puts them apart")
     if op.is_async:
         issue_cp_async(src, dst, values, keep)
     else:
@@ -245,8 +241,7 @@ def _require_alignment(side: Tensor, bits: int) -> None:
     pointer = side.pointer
     if isinstance(pointer.memory, Registers) or STATE.run.assumes or pointer.alignment % (bits // 8) == 0:
         return
-    raise fail(
-        "language",
+    raise refused(
         f"the DSL refuses a {bits}-bit copy here: it needs an address known to be a multiple of {bits // 8} bytes, and of this one "
         f"in {pointer.memory.name} a multiple of {pointer.alignment} is known. Take a narrower copy or cute.autovec_copy, or give "
         "the compiler what is true of the tensor (a static stride, divisibility=, assumed_align=) or the offset (cute.assume).",
@@ -270,7 +265,7 @@ def _check_pair(src, dst, what: str) -> int:
             raise wrong_kind(f"{what} takes tensors, got {type(side).__name__}", side)
     count = la.size(src.layout)
     if count != la.size(dst.layout):
-        raise fail("language", f"{what}: source {src.shape} and destination {dst.shape} differ in size")
+        raise refused(f"{what}: source {src.shape} and destination {dst.shape} differ in size")
     return count
 
 
@@ -282,14 +277,13 @@ def _predicate(pred, src: Tensor, values: int, instructions: int) -> np.ndarray:
         raise wrong_kind(f"pred must be a tensor of booleans, got {type(pred).__name__}", pred)
     offsets = element_offsets(pred.layout)
     if len(offsets) == instructions * values and values > 1:
-        raise fail(
-            "language",
+        raise refused(
             f"pred has a value for every element {pred.shape}; a {values}-value copy needs one per instruction: "
             "drop the values' mode, for example with stride 0",
         )
     if len(offsets) != instructions:
         if instructions % len(offsets):
-            raise fail("language", f"pred {pred.shape} does not match the {instructions} instructions of {src.shape}")
+            raise refused(f"pred {pred.shape} does not match the {instructions} instructions of {src.shape}")
         offsets = np.repeat(
             offsets, instructions // len(offsets)
         )  # (M, N) predicates repeat over the values' rest mode

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from functools import lru_cache
 
-from ..context import fail, not_simulated
+from ..context import not_simulated, refused
 from ..memory.pointers import Pointer
 from ..memory.tensor import Tensor
 from ..values.numeric import Literal, TensorSSA, Value, convert, select, type_of
@@ -23,7 +23,7 @@ class Unbound:
         object.__setattr__(self, "_why", why)
 
     def _refuse(self, *_, **__):
-        raise fail("language", f"{self._name} {self._why}")
+        raise refused(f"{self._name} {self._why}")
 
     @property
     def dtype(self):  # what every store, conversion and operator asks for first
@@ -76,8 +76,7 @@ def refuse_objects(names, values) -> None:
                 )
             continue
         if hasattr(type(value), "is_twin") or hasattr(type(value), "is_python_object") or isinstance(value, str):
-            raise fail(
-                "language",
+            raise refused(
                 f"{name} is a Python object that a dynamic `if` or loop changes, or whose method it calls, which the DSL refuses; "
                 f"keep the value in a variable or in a register tensor, and call a method as self.{name}.… or before",
             )
@@ -150,11 +149,10 @@ def _each(name: str, x, y, join):
     """join(name, x's element, y's element) for all elements of two lists, or dicts, of one structure."""
     kind = type(x).__name__
     if type(x) is not type(y):
-        raise fail("language", f"{name} is a {kind} on one path of a dynamic `if` or loop and {_kind(y)} on the other")
+        raise refused(f"{name} is a {kind} on one path of a dynamic `if` or loop and {_kind(y)} on the other")
     here, there = (tuple(c) if isinstance(x, dict) else tuple(range(len(c))) for c in (x, y))
     if here != there:
-        raise fail(
-            "language",
+        raise refused(
             f"{name} has {len(y)} element{'s' * (len(y) != 1)} on one path of a dynamic `if` or loop and {len(x)} on the "
             f"other; a {kind} keeps its elements there",
         )
@@ -165,25 +163,20 @@ def _each(name: str, x, y, join):
 def check_types(name: str, x, y) -> None:
     if isinstance(x, (Tensor, Pointer)) and type(x) is type(y):
         if x.carried_type != y.carried_type:
-            raise fail(
-                "language",
+            raise refused(
                 f"{name} changes type in a dynamic `if` or loop: {y.carried_type} and {x.carried_type}; space, layout and "
                 "alignment must stay the same",
             )
         return
     tx, ty = type_of(x), type_of(y)
     if tx is None or ty is None:
-        raise fail(
-            "language",
+        raise refused(
             f"{name} is {_kind(x)} on one path of a dynamic `if` or loop and {_kind(y)} on the other; "
             "only numbers, vectors and tensors of one type may differ",
         )
     vectors = isinstance(x, TensorSSA), isinstance(y, TensorSSA)
     if tx is not ty or vectors[0] != vectors[1] or (all(vectors) and x.a.shape[-1] != y.a.shape[-1]):
-        raise fail(
-            "language",
-            f"{name} changes type in a dynamic `if` or loop: {_kind(y)} and {_kind(x)}; {_one_type(x, y)}",
-        )
+        raise refused(f"{name} changes type in a dynamic `if` or loop: {_kind(y)} and {_kind(x)}; {_one_type(x, y)}")
 
 
 def _one_type(x, y) -> str:

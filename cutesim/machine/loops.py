@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from ..context import STATE, Waiting, any_of, fail, group, here, spread
+from ..context import STATE, Waiting, any_of, fail, group, here, refused, spread
 from ..values.numeric import Int32, TensorSSA, Value, truth
 from .joins import GONE, Unbound, carries_values, copies, entering, merge, refuse_objects, settle
 
@@ -57,7 +57,7 @@ class DynamicRange:
     def _plain(bound):
         if isinstance(bound, Value):
             if not bound.dtype.is_integer:
-                raise fail("language", f"a range bound must be an integer, got {bound.dtype}")
+                raise refused(f"a range bound must be an integer, got {bound.dtype}")
             return int(bound.a.reshape(-1)[0]) if bound.a.size == 1 else bound.a.astype(np.int64)
         return operator.index(bound)
 
@@ -69,9 +69,7 @@ class ConstexprRange:
         self.numbers = range(*bounds)
 
     def _refuse(self, *_):
-        raise fail(
-            "language", "range_constexpr works in a `for` statement alone; write range here, which unrolls as well"
-        )
+        raise refused("range_constexpr works in a `for` statement alone; write range here, which unrolls as well")
 
     __iter__ = __len__ = __getitem__ = __contains__ = __reversed__ = _refuse
 
@@ -82,7 +80,7 @@ def loop(iterable):
     if isinstance(iterable, ConstexprRange):
         return _StaticLoop(iterable.numbers)
     if isinstance(iterable, (Value, TensorSSA)):
-        raise fail("language", "a for loop needs range(...), cutlass.range_constexpr(...) or a Python sequence")
+        raise refused("a for loop needs range(...), cutlass.range_constexpr(...) or a Python sequence")
     return _StaticLoop(iterable)
 
 
@@ -117,8 +115,7 @@ class _StaticLoop:
             self.refuse_leaving(word)
 
     def refuse_leaving(self, word):
-        raise fail(
-            "language",
+        raise refused(
             f"{word} inside an `if` without const_expr is refused by the DSL; `if cutlass.const_expr(...)` may leave a loop "
             "that is unrolled",
         )
@@ -173,9 +170,8 @@ class _Carried:
         self.refuse_leaving(word)
 
     def refuse_leaving(self, word):
-        raise fail(
-            "language",
-            f"{word} in a loop that runs on the GPU is refused by the DSL; use range_constexpr, or a condition in `while`",
+        raise refused(
+            f"{word} in a loop that runs on the GPU is refused by the DSL; use range_constexpr, or a condition in `while`"
         )
 
     def _narrow(self, stay) -> bool:
@@ -217,7 +213,7 @@ class _RangeLoop(_Carried):
     def __next__(self):
         index, stop, step = self.index, self.bounds.stop, self.bounds.step
         if isinstance(step, int) and step == 0:
-            raise fail("language", "range() needs a step that is not 0")
+            raise refused("range() needs a step that is not 0")
         if isinstance(index, int) and isinstance(stop, int) and isinstance(step, int):
             if (index >= stop) if step > 0 else (index <= stop):
                 raise StopIteration

@@ -13,7 +13,19 @@ import numpy as np
 
 from cutesim.trace import SMEM_BLOCK_BITS, FenceKind, Line, Op, Space
 
-from ..context import STATE, NeedsWarps, Waiting, fail, group, here, kernel_frame, line_of, not_simulated, spread
+from ..context import (
+    STATE,
+    NeedsWarps,
+    Waiting,
+    fail,
+    group,
+    here,
+    kernel_frame,
+    line_of,
+    not_simulated,
+    refused,
+    spread,
+)
 from ..memory.pointers import Pointer, group_rows
 from ..memory.recording import record_event
 from ..values.numeric import Boolean, Value, scalar
@@ -154,7 +166,7 @@ def mbarrier_init(mbar_ptr, cnt, **_) -> None:
     """One phase completes after `cnt` arrivals (and the bytes expected)."""
     count = int(scalar(cnt).a.reshape(-1)[0])
     if not 1 <= count < 1 << 20:
-        raise fail("language", f"mbarrier_init: the arrival count must be 1 to {(1 << 20) - 1}, got {count}")
+        raise refused(f"mbarrier_init: the arrival count must be 1 to {(1 << 20) - 1}, got {count}")
     _record(Op.MBARRIER_INIT, mbar_ptr, arg=count)
     made = set()  # by this instruction: several lanes that say the same thing at once are let pass
     for row, offset, _, _ in places(mbar_ptr):
@@ -228,7 +240,7 @@ def _parity(phase) -> int:
             raise NeedsWarps
         raise not_simulated("lanes of one warp that wait for different phases")
     if int(flat[0]) not in (0, 1):
-        raise fail("language", f"an mbarrier is waited for by parity, 0 or 1, not {int(flat[0])}")
+        raise refused(f"an mbarrier is waited for by parity, 0 or 1, not {int(flat[0])}")
     return int(flat[0])
 
 

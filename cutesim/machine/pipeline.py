@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..context import fail, group, not_simulated
+from ..context import group, not_simulated, refused
 from ..layouts.layout import size
 from ..values import indices
 from ..values.numeric import Int32, Value, constant_number, convert
@@ -138,7 +138,7 @@ class PipelineAsync:
         if given:
             raise not_simulated(f"{cls.__name__}.create with {', '.join(given)}")
         if barrier_storage is None:
-            raise fail("language", f"{cls.__name__}.create needs barrier_storage=, room for two mbarriers a stage")
+            raise refused(f"{cls.__name__}.create needs barrier_storage=, room for two mbarriers a stage")
         stages = constant_number(num_stages, "num_stages")
         made = cls(barrier_storage, barrier_storage + stages, stages, tx_count, sharing)
         first = warps.warp_idx().a == 0

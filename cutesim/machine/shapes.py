@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..context import fail, not_simulated
+from ..context import not_simulated, refused
 from ..layouts import layout as la
 from ..layouts import layout_algebra as algebra
 from ..layouts.layout import Layout
@@ -155,7 +155,7 @@ def elem_less(left, right, **_):
     lefts = la.flatten(left) if isinstance(left, tuple) else (left,)
     rights = la.flatten(right) if isinstance(right, tuple) else (right,)
     if len(lefts) != len(rights):
-        raise fail("language", f"elem_less compares coordinates of one rank, got {left} and {right}")
+        raise refused(f"elem_less compares coordinates of one rank, got {left} and {right}")
     result = None
     for a, b in zip(lefts, rights):
         one = a < b

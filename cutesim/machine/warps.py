@@ -11,7 +11,7 @@ import numpy as np
 
 from cutesim.trace import Op, ShuffleKind
 
-from ..context import STATE, WARP, fail, group, spread
+from ..context import STATE, WARP, fail, group, refused, spread
 from ..memory.recording import record_event
 from ..values.arithmetic import fmax, int32
 from ..values.numeric import Boolean, Float32, Int32, TensorSSA, Value, constant_number, scalar
@@ -191,10 +191,10 @@ def shuffle(value, offset, kind: ShuffleKind, mask, clamp):
 
 def _shuffle_of(value, offset, kind: ShuffleKind, mask, clamp):
     if isinstance(value, TensorSSA):
-        raise fail("language", "a shuffle moves one number a lane, not a vector; shuffle its elements one by one")
+        raise refused("a shuffle moves one number a lane, not a vector; shuffle its elements one by one")
     value = scalar(value)
     if value.dtype.width not in (8, 16, 32, 64):
-        raise fail("language", f"a shuffle moves 8 to 64 bits, not {value.dtype}")
+        raise refused(f"a shuffle moves 8 to 64 bits, not {value.dtype}")
     require_all(mask, "shuffle")
     clamp = constant_number(clamp, "mask_and_clamp")
     if isinstance(offset, Value):
@@ -297,7 +297,7 @@ def warp_redux_sync(value, kind: str, mask_and_clamp=FULL_MASK, **flags):
     """redux.sync over the lanes of the mask (sm_90: 32-bit integers only)."""
     value = scalar(value)
     if value.dtype.is_float:
-        raise fail("language", "redux.sync takes 32-bit integers on Hopper; reduce floats by shuffles")
+        raise refused("redux.sync takes 32-bit integers on Hopper; reduce floats by shuffles")
     return by_mask(mask_and_clamp, lambda mask: _redux(value, kind, mask))
 
 
@@ -318,7 +318,7 @@ def _redux(value: Value, kind: str, mask_and_clamp) -> Value:
         function = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}[kind]
         result = function.reduce(np.where(named, bits, np.uint32(identity)), axis=2)
     else:
-        raise fail("language", f"redux kind {kind!r} is not known")
+        raise refused(f"redux kind {kind!r} is not known")
     wrapped = result.astype(np.int64).astype(np.uint32).astype(value.dtype.carrier)
     record_event(Op.REDUX)
     return Value(value.dtype, _flat(np.broadcast_to(wrapped[..., None], lanes.shape)))

@@ -13,7 +13,7 @@ import numpy as np
 
 from cutesim.trace import Op, Space
 
-from ..context import STATE, all_of, any_of, executing, fail
+from ..context import STATE, all_of, any_of, executing, fail, refused
 from .swizzle import permuted
 
 FAR_BELOW = -(1 << 24)  # an index further below 0 was too large for an Int32: nobody counts back so far
@@ -94,8 +94,7 @@ def check(pointer, first, width: int, lanes, op: Op, place: Place | None = None)
     if width == 1:
         return
     if pointer.swizzle is not None and width > pointer.swizzle[0].run:
-        raise fail(
-            "language",
+        raise refused(
             f"a copy of {width} elements at once from {memory.name}: its swizzle {pointer.swizzle[0]} keeps only "
             f"{pointer.swizzle[0].run} together",
         )

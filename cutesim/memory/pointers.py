@@ -19,7 +19,7 @@ import numpy as np
 
 from cutesim.trace import Op, Space, TensorInfo
 
-from ..context import STATE, all_of, any_of, executing, fail, here, not_simulated, spread
+from ..context import STATE, all_of, any_of, executing, fail, here, not_simulated, refused, spread
 from ..values.exact import plain, wide
 from ..values.numeric import DType, Int64, Value, convert
 from .bounds import check
@@ -158,7 +158,7 @@ def _whole(count):
     """How many elements an index of a pointer leaps over."""
     if type(count) is int or isinstance(count, Value) and count.dtype.is_integer:
         return count
-    raise fail("language", f"a pointer is indexed by a whole number, not by {count!r}; a tensor takes coordinates")
+    raise refused(f"a pointer is indexed by a whole number, not by {count!r}; a tensor takes coordinates")
 
 
 @dataclass(eq=False, slots=True)  # not frozen, which makes each four times as slow to make
@@ -206,9 +206,7 @@ class Pointer:
 
     def __iter__(self):
         """One element after the other, and no end: as in the DSL, where it is traced for ever."""
-        raise fail(
-            "language", "iterating over a pointer does not end in the DSL; index it in a loop with range_constexpr"
-        )
+        raise refused("iterating over a pointer does not end in the DSL; index it in a loop with range_constexpr")
 
     def load_elements(self, count, alignment):
         """A vector of neighbours; `hopper` has it."""

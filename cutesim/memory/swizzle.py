@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..context import fail, not_simulated
+from ..context import not_simulated, refused
 from ..layouts import layout as la
 from ..layouts.layout import Layout
 from ..values.numeric import DType, constant_number
@@ -70,9 +70,8 @@ class ComposedLayout:
 def make_swizzle(b, m, s, **_) -> Swizzle:
     bits, base, shift = (constant_number(x, "a swizzle's parameter") for x in (b, m, s))
     if bits < 0 or base < 0 or abs(shift) < bits:
-        raise fail(
-            "language",
-            f"make_swizzle({bits}, {base}, {shift}): bits and base are 0 or more, and |shift| is at least bits",
+        raise refused(
+            f"make_swizzle({bits}, {base}, {shift}): bits and base are 0 or more, and |shift| is at least bits"
         )
     return Swizzle(bits, base, shift)
 

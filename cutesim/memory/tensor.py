@@ -18,7 +18,7 @@ import numpy as np
 
 from cutesim.trace import Space
 
-from ..context import STATE, SimulationError, any_of, executing, fail, not_simulated, spread, wrong_kind
+from ..context import STATE, SimulationError, any_of, executing, fail, not_simulated, refused, spread, wrong_kind
 from ..layouts import layout as la
 from ..layouts import layout_algebra as algebra
 from ..layouts.layout import Layout
@@ -40,7 +40,7 @@ def plain(coord):
         return tuple([plain(c) for c in coord])
     if isinstance(coord, Value):
         if not coord.dtype.is_integer:
-            raise fail("language", f"a coordinate must be an integer, got {coord.dtype}")
+            raise refused(f"a coordinate must be an integer, got {coord.dtype}")
         return coord.a.astype(np.int64)
     return coord
 
@@ -258,8 +258,7 @@ class Tensor:
         """One element after the other, and no end: as in the DSL, where sum(tensor) is traced for ever."""
         for i in range(la.size(self.layout)):
             yield self[i]
-        raise fail(
-            "language",
+        raise refused(
             f"iterating over a tensor, here of {la.size(self.layout)} elements, does not end in the DSL. Loop over its indices; "
             "a sum is .load().reduce(cute.ReductionOp.ADD, 0.0, 0)",
         )
@@ -267,8 +266,7 @@ class Tensor:
     def _reachable(self) -> None:
         """The DSL has no plain loads and stores of another block's shared memory."""
         if self.pointer.rows is not None:
-            raise fail(
-                "language",
+            raise refused(
                 "a tensor over map_dsmem_ptr has no element access, load or store; copy it with cute.autovec_copy, or send with "
                 "cute.arch.store_async_dsmem",
             )
@@ -287,10 +285,7 @@ class Tensor:
         if source is None:
             raise wrong_kind(f"cannot store a {type(value).__name__} in a {self.dtype} tensor", value)
         if not _holds(self.dtype, source):
-            raise fail(
-                "language",
-                f"cannot store {source} in a {self.dtype} tensor; convert it: {_dsl_name(self.dtype)}(...)",
-            )
+            raise refused(f"cannot store {source} in a {self.dtype} tensor; convert it: {_dsl_name(self.dtype)}(...)")
         pointer, offsets, place = self._element(coord)
         write(pointer, offsets, convert(value, self.dtype).a[..., None], place=place)
 
@@ -339,13 +334,12 @@ class Tensor:
         if not isinstance(value, TensorSSA):
             raise wrong_kind(f"store takes a TensorSSA, got {type(value).__name__}; use fill for one number", value)
         if not _holds(self.dtype, value.dtype):
-            raise fail(
-                "language",
-                f"cannot store {value.dtype} values in a {self.dtype} tensor; add .to({_dsl_name(self.dtype)})",
+            raise refused(
+                f"cannot store {value.dtype} values in a {self.dtype} tensor; add .to({_dsl_name(self.dtype)})"
             )
         offsets = element_offsets(self.layout)
         if len(offsets) != value.a.shape[-1]:
-            raise fail("language", f"cannot store {value.shape} in a tensor of shape {self.shape}")
+            raise refused(f"cannot store {value.shape} in a tensor of shape {self.shape}")
         width = 1 if isinstance(self.pointer.memory, Registers) else access_width(self)
         write(self.pointer, offsets, convert(value, self.dtype).a, width, place=self.place(width))
 
@@ -576,8 +570,7 @@ def make_identity_tensor(shape, **_) -> CoordinateTensor:
 def make_rmem_tensor(layout_or_shape, dtype: DType, **_) -> Tensor:
     layout = as_layout(layout_or_shape)
     if not la.is_static(layout.shape):
-        raise fail(
-            "language",
+        raise refused(
             f"registers need a shape known while tracing, and this one is {layout.shape}, where ? is known only when the kernel "
             "runs; cut a static tile first, for example with cute.local_tile",
         )
@@ -588,7 +581,7 @@ def make_rmem_tensor_like(tensor, dtype: DType | None = None, **_) -> Tensor:
     """Registers of the same shape: compact, in the order of the source's strides."""
     if isinstance(tensor, Layout):
         if dtype is None:
-            raise fail("language", "make_rmem_tensor_like of a layout needs a dtype")
+            raise refused("make_rmem_tensor_like of a layout needs a dtype")
         source = tensor
     elif isinstance(tensor, TensorSSA):
         source, dtype = la.make_layout(tensor.shape), dtype or tensor.dtype

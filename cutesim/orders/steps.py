@@ -25,24 +25,11 @@ import numpy as np
 from cutesim.trace import SMEM_BLOCK_BITS, Op, Space
 
 # After one of these another warp may come.
-SEEN = frozenset(
-    map(
-        int,
-        (
-            Op.ATOMIC,
-            Op.BULK_COPY,
-            Op.STORE_ASYNC,
-            Op.BARRIER,
-            Op.BARRIER_ARRIVE,
-            Op.MBARRIER_INIT,
-            Op.MBARRIER_ARRIVE,
-            Op.MBARRIER_EXPECT,
-            Op.MBARRIER_WAIT,
-            Op.MBARRIER_RESUME,
-            Op.CLUSTER_ARRIVE,
-        ),
-    )
+SEEN = (
+    "ATOMIC BULK_COPY STORE_ASYNC BARRIER BARRIER_ARRIVE MBARRIER_INIT "
+    "MBARRIER_ARRIVE MBARRIER_EXPECT MBARRIER_WAIT MBARRIER_RESUME CLUSTER_ARRIVE"
 )
+SEEN = frozenset(int(Op[name]) for name in SEEN.split())
 SUMS = frozenset("add max min and or xor".split())
 IDLE = {"use", "resume", "leave"}  # commute with all but an init
 _, _, BLOCK, _, LINE, _, OP, SPACE, TENSOR, _, BYTES, ADDRESSES, SOURCES, _, ARG, ARG2 = range(16)  # columns of the log

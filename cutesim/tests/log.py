@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from cutesim.analysis import races
 from cutesim.trace import SMEM_BLOCK_BITS, FenceKind, Launch, Op, ShuffleKind, Space, TensorInfo, TraceRecorder
 
 ALL = range(32)
@@ -175,21 +174,3 @@ class Log:
 
     def trace(self):
         return self.recorder.finish()
-
-
-def only(log):
-    """The single finding of a log."""
-    found = races(log.trace())
-    assert len(found) == 1, "\n".join(map(str, found))
-    return found[0]
-
-
-def clean(log):
-    """Nothing is found in a log."""
-    found = races(log.trace())
-    assert not found, "\n".join(map(str, found))
-
-
-def numbers(finding):
-    """The line numbers that a finding names."""
-    return tuple(line.number for line in finding.lines)

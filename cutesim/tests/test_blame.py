@@ -7,80 +7,13 @@ import sys
 
 import numpy as np
 import pytest
-
-from cutesim import NotSimulated
-from cutesim.language.loading import answer_package
-from cutesim.simulation import simulate
-
-answer_package("dsl")
-
 import uses
 from dsl import blamed as k
 
+from cutesim import NotSimulated
+from cutesim.simulation import simulate
+
 X = np.arange(32, dtype=np.float32)
-
-READERS = {
-    "unknown name": "name 'tidx' is not defined",
-    "too many arguments": "reader_helper() takes 2 positional arguments but 3 were given",
-    "nested with none": "nested() missing 1 required positional argument: 'a'",
-    "lambda with none": "<lambda>() missing 1 required positional argument: 'a'",
-    "index of a list": "list index out of range",
-    "key of a dict": "KeyError: 'b'",
-    "division by zero": "division by zero",
-    "assert": "AssertionError: not three",
-    "int of a word": "invalid literal for int() with base 10: 'two'",
-    "attribute of a function": "reader_helper has no .factor",
-    "index of a function": "'function' object is not subscriptable",
-    "plus of an object": "unsupported operand type(s) for +: 'Scaled' and 'int'",
-    "class without arguments": "missing 1 required positional argument: 'factor'",
-    "list without append": "'list' object has no attribute 'add'",
-}
-LACKING = {
-    "missing + number": "cute.no_such_thing",
-    "number < missing": "cute.no_such_thing",
-    "number of missing": "cute.no_such_thing",
-    "store of missing": "cute.no_such_thing",
-    "missing as condition": "cute.no_such_thing",
-    "loop over missing": "cute.no_such_thing",
-    "instance of missing": "cute.no_such_thing",
-    "shape of a tuple": ".shape of a tuple",
-    "layout @ layout": "unsupported operand type(s) for @: 'Layout' and 'Layout'",
-    "layout < 3": "'<' not supported between instances of 'Layout' and 'int'",
-    "layout of a function": "make_composed_layout of other things than a swizzle and a layout",
-    "dots": "... in a coordinate",
-    "sorted tensors": "sorted as it is called here: '<' not supported",
-    "sum of layouts": "sum as it is called here: unsupported operand",
-    "format": "unsupported format string",
-    "three arguments": "fmin as it is called here",
-    "number in a tuple": "`in` with a number that is known only when the kernel runs",
-    "index of a token": ".value of a Token",
-}
-
-
-@pytest.mark.parametrize("what", READERS)
-@pytest.mark.parametrize("check", [True, False])
-def test_a_reader_s_own_mistake_is_a_finding_at_its_line(what, check):
-    if check:
-        (finding,) = simulate(k.Use(what), X.copy()).findings
-    else:
-        with pytest.raises(Exception) as raised:
-            simulate(k.Use(what), X.copy(), check=False)
-        finding = raised.value.finding
-    assert finding.kind == "language" and READERS[what] in finding.message
-    assert finding.message.startswith("blamed.py:") and finding.lines[0].function == "kernel"
-
-
-@pytest.mark.parametrize("what", LACKING)
-@pytest.mark.parametrize("check", [True, False])
-def test_what_the_simulator_lacks_is_refused_by_name(what, check):
-    with pytest.raises(NotSimulated, match=r"blamed.py:\d+\)$") as raised:
-        simulate(k.Use(what), X.copy(), check=check)
-    assert str(raised.value).startswith("not simulated: ") and LACKING[what] in str(raised.value)
-
-
-def test_operators_of_a_reader_s_class_are_the_reader_s():
-    x = X.copy()
-    assert simulate(k.Use("operators"), x).ok and (x == 10).all()
 
 
 def test_a_number_of_the_dsl_s_may_be_an_argument():
@@ -122,25 +55,6 @@ def test_a_host_function_may_touch_its_tensors():
     wanted[:4] = wanted[:4] * 3 + np.arange(4)
     np.testing.assert_array_equal(x, wanted)
     assert run.printed == ("12.000000 6.000000\n",) and len(run.trace) == 0
-    (finding,) = simulate(k.host_leaves_the_tensor, X.copy()).findings
-    assert "the host function writes 4 bytes at x[40]" in finding.message
-    (finding,) = simulate(k.host_asks_for_its_thread, X.copy()).findings
-    assert "belongs inside a @cute.kernel function" in finding.message
-
-
-def test_all_gaps_behind_self_are_named_at_once():
-    with pytest.raises(NotSimulated) as raised:
-        simulate(k.Whole(), X.copy())
-    said = str(raised.value)
-    assert [name in said for name in ("cute.arch.first_gap", "cute.arch.second_gap", "cute.arch.third_gap")] == [
-        True
-    ] * 3
-
-
-def test_an_index_that_overflowed_is_told_so():
-    (finding,) = simulate(k.far, X.copy()).findings
-    assert "at x[-1294967296]" in finding.message and "An Int32 cannot hold 3,000,000,000" in finding.message
-    assert "do not count from the end" not in finding.message
 
 
 def test_a_script_that_compiles_where_there_is_no_dsl_is_told_how_to_run(tmp_path):

@@ -1,19 +1,14 @@
 """Floats of 8 bits: all 256 of each format, rounding against torch's, and what the compiler takes and refuses."""
 
-import importlib
-import sys
-
 import numpy as np
 import pytest
 from dsl import eight_bits as k
 from real_compiler import compiler
 
 from cutesim import Array
-from cutesim.language.loading import answer_folder
 from cutesim.simulation import simulate
 from cutesim.values.numeric import TYPES
 
-STATEMENTS = k.REFUSED | k.TAKEN
 LARGEST = {"Float8E4M3FN": 448.0, "Float8E5M2": 57344.0}
 TORCH = {"Float8E4M3FN": "float8_e4m3fn", "Float8E5M2": "float8_e5m2"}
 BYTES = np.arange(256, dtype=np.uint8)
@@ -64,7 +59,7 @@ def test_numbers_are_rounded_as_the_instruction_does(name, source):
     with np.errstate(over="ignore"):
         x = numbers(name).astype(source)
     one, four = np.zeros(2048, np.uint8), np.zeros(2048, np.uint8)
-    run = simulate(k.Rounded(TYPES[name]), x, one, four)
+    run = simulate(k.rounded(TYPES[name]), x, one, four)
     assert run.ok, run
     np.testing.assert_array_equal(one, nearest(x.astype(np.float64), name))
     np.testing.assert_array_equal(four, one)
@@ -73,14 +68,14 @@ def test_numbers_are_rounded_as_the_instruction_does(name, source):
 def test_float64_goes_through_float32():
     x = np.full(1024, 1.0625 + 2.0**-40)  # above a tie, which it is in float32
     one = np.zeros(1024, np.uint8)
-    assert simulate(k.Rounded(TYPES["Float8E4M3FN"]), x, one, np.zeros_like(one)).ok
+    assert simulate(k.rounded(TYPES["Float8E4M3FN"]), x, one, np.zeros_like(one)).ok
     assert one[0] == 0x38
 
 
 def test_a_run_in_float64_knows_what_was_rounded():
     x = np.random.default_rng(1).standard_normal(1024).astype(np.float32)
     four = Array(np.zeros(1024, np.uint8), TYPES["Float8E4M3FN"])
-    run = simulate(k.Rounded(four.dtype), x, np.zeros(1024, np.uint8), four, exact=True)
+    run = simulate(k.rounded(four.dtype), x, np.zeros(1024, np.uint8), four, exact=True)
     np.testing.assert_array_equal(run.exact["four"], x)
     assert 0.01 < np.abs(four.numpy() - x).max() < 0.13
 
@@ -91,7 +86,7 @@ def test_rounding_is_torch_s(name):
     x = numbers(name)
     x = np.where(np.abs(x) > LARGEST[name], np.float32(1), x)  # beyond it torch does not saturate
     one, four = np.zeros(2048, np.uint8), np.zeros(2048, np.uint8)
-    assert simulate(k.Rounded(TYPES[name]), x, one, four).ok
+    assert simulate(k.rounded(TYPES[name]), x, one, four).ok
     theirs = torch.from_numpy(x).to(getattr(torch, TORCH[name])).view(torch.uint8).numpy()
     same = (one == theirs) | np.isnan(x)
     assert same.all(), (x[~same], one[~same], theirs[~same])
@@ -151,38 +146,21 @@ def test_inline_assembly_converts_pairs():
     np.testing.assert_array_equal(out[4], raw[1::2])
 
 
-@pytest.fixture
-def host(request, tmp_path, monkeypatch):
-    """A kernel around one of the statements."""
-    name = f"eight_bits_{list(STATEMENTS).index(request.param)}"
-    (tmp_path / f"{name}.py").write_text(k.PROGRAM.replace("STATEMENT", STATEMENTS[request.param]))
-    answer_folder(str(tmp_path))
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, name, raising=False)
-    return importlib.import_module(name).host
-
-
-@pytest.mark.parametrize("host", k.TAKEN, indirect=True)
-def test_what_the_compiler_takes_runs(host):
-    run = simulate(host, BYTES.copy(), np.zeros(256, np.uint8))
+@pytest.mark.parametrize("name", k.TAKEN)
+def test_what_the_compiler_takes_runs(name):
+    run = simulate(getattr(k, name), BYTES.copy(), np.zeros(256, np.uint8))
     assert run.ok, run
 
 
-@pytest.mark.parametrize("host", k.REFUSED, indirect=True)
-def test_what_the_compiler_refuses_is_refused(host):
-    (finding,) = simulate(host, BYTES.copy(), np.zeros(256, np.uint8)).findings
-    assert finding.kind == "language", finding
-
-
-@pytest.mark.parametrize("host", STATEMENTS, indirect=True)
-def test_the_compiler_says_so(host, request):
+@pytest.mark.parametrize("name", [*k.REFUSED, *k.TAKEN])
+def test_the_compiler_says_so(name):
     ptx, torch = compiler()
     x = torch.zeros(256, dtype=torch.uint8)
-    if request.node.callspec.params["host"] in k.TAKEN:
-        assert ".visible .entry" in ptx(host, x, x)
+    if name in k.TAKEN:
+        assert ".visible .entry" in ptx(getattr(k, name), x, x)
         return
     with pytest.raises(Exception) as refused:  # each in its own words, most of them the backend's
-        ptx(host, x, x)
+        ptx(getattr(k, name), x, x)
     assert refused.type.__name__ in ("CompilerDiagnosticError", "DSLRuntimeError", "ValueError"), refused
 
 
@@ -191,10 +169,10 @@ def test_the_compiler_takes_the_kernels():
     import cutlass
 
     x, one = torch.zeros(2048), torch.zeros(2048, dtype=torch.uint8)
-    assert "cvt.rn.satfinite.e4m3x2.f32" in ptx(k.Rounded(cutlass.Float8E4M3FN), x, one, one)
-    text = ptx(k.Rounded(cutlass.Float8E5M2), x.half(), one, one)
+    assert "cvt.rn.satfinite.e4m3x2.f32" in ptx(k.rounded(cutlass.Float8E4M3FN), x, one, one)
+    text = ptx(k.rounded(cutlass.Float8E5M2), x.half(), one, one)
     assert "cvt.rn.satfinite.e5m2x2.f16x2" in text
-    text = ptx(k.Rounded(cutlass.Float8E4M3FN), x.double(), one, one)
+    text = ptx(k.rounded(cutlass.Float8E4M3FN), x.double(), one, one)
     assert "cvt.rn.f32.f64" in text and "cvt.rn.satfinite.e4m3x2.f32" in text
     assert "cvt.rn.f16x2.e5m2x2" in ptx(k.widened(cutlass.Float8E5M2, cutlass.Float32), one[:256], x[:256])
     assert f"{{{0xC27C7F7E - 2**32}, {0x3C3C3C3C}}}" in ptx(k.constants, one)

@@ -5,29 +5,12 @@ import sys
 import numpy as np
 import pytest
 from dsl import found as k
-from test_language import outputs
+from running import MODES, gives
 
 from cutesim import SimulationError
 from cutesim.simulation import simulate
 
 LANES = np.arange(32, dtype=np.float32)
-
-
-def test_a_register_that_was_read_keeps_its_old_value():
-    np.testing.assert_array_equal(outputs(k.swap_registers), LANES)
-
-
-def test_a_helper_may_be_named_by_its_module():
-    np.testing.assert_array_equal(outputs(k.helper_of_a_module), LANES * 2 + 1)
-
-
-def test_ranges_in_comprehensions_and_builtin_max():
-    np.testing.assert_array_equal(outputs(k.comprehension_range), LANES * 3)
-    np.testing.assert_array_equal(outputs(k.builtin_max), np.maximum(LANES, 7))
-
-
-def test_a_method_may_have_a_function_s_name():
-    np.testing.assert_array_equal(outputs(k.SameName()), LANES * 3)
 
 
 def test_conversions_to_8_bits_cut_off_what_fits():
@@ -57,35 +40,15 @@ def test_an_offset_beyond_32_bits_of_a_static_layout(how):
     assert simulate(k.far_rows(how), x, dynamic=True).ok
 
 
-@pytest.mark.parametrize("number", [300.0, -129.0, np.nan, np.inf])
-@pytest.mark.parametrize("host", [k.narrow, k.narrow_vector])
-def test_conversions_to_8_bits_of_what_does_not_fit_are_refused_in_a_fast_run_too(host, number):
-    x = np.zeros(32, np.float32)
-    x[5] = number
-    with pytest.raises(SimulationError, match="Undefined conversion"):
-        simulate(host, x, np.zeros(32, np.int32), check=False)
-
-
-@pytest.mark.parametrize("check", [True, False])
-def test_lanes_that_are_off_convert_nothing(check):
+def test_lanes_that_are_off_convert_nothing():
     x = np.array([1000.0, np.nan, 200.5, 100.0] + [0.0] * 28, np.float32)
-    out = np.zeros(32, np.int32)
-    assert simulate(k.narrow_where_it_fits, x, out, check=check).ok
-    np.testing.assert_array_equal(out[:4], [-1, -1, 200, 100])
+    gives(k.narrow_where_it_fits, x, wanted=[-1, -1, 200, 100] + [0] * 28, dtype=np.int32)
 
 
-@pytest.mark.parametrize("uniform", [False, True])
-def test_a_warp_s_number_takes_the_whole_warp_in_a_fast_run_too(uniform):
-    with pytest.raises(SimulationError, match="shuffle of the whole warp"):
-        simulate(k.warp_number_of_lane_0, *np.zeros((2, 128), np.float32), uniform, check=False)
-
-
-@pytest.mark.parametrize("check", [True, False])
-def test_a_warp_s_number_in_a_branch_of_whole_warps(check):
-    x, out = np.zeros(40, np.float32), np.zeros((2, 40), np.float32)
-    assert simulate(k.warp_number_of_whole_warps, x, out, check=check).ok
+def test_a_warp_s_number_in_a_branch_of_whole_warps():
     wanted = np.where(np.arange(40) >= 32, 1 + 320, 0)
-    np.testing.assert_array_equal(out, [wanted, wanted + 1000 * (np.arange(40) // 32)])
+    wanted = [wanted, wanted + 1000 * (np.arange(40) // 32)]
+    gives(k.warp_number_of_whole_warps, np.zeros(40, np.float32), wanted=wanted)
 
 
 @pytest.mark.parametrize("check", [True, False])
@@ -93,10 +56,6 @@ def test_a_run_tells_the_shared_memory_of_a_block(check):
     run = simulate(k.takes_shared_memory, LANES, np.zeros(32, np.float32), check=check)
     assert run.smem_bytes == 16 + 64 * 4  # of two launches the most; one byte, and a gap up to the next multiple of 16
     assert simulate(k.swap_registers, LANES, np.zeros(32, np.float32), check=check).smem_bytes == 0
-
-
-def test_a_python_int_does_not_give_way_to_bf16():
-    assert outputs(k.bf16_times_int)[1] == 257
 
 
 def test_a_launch_that_starts_again_changes_and_prints_once():
@@ -159,39 +118,37 @@ def test_a_bulk_store_that_was_read_is_not_yet_written(read):
 @pytest.mark.parametrize("backwards", [False, True])
 def test_a_block_that_waits_for_another_gives_it_a_turn(schedule, backwards):
     flags, sums = np.zeros(4, np.int32), np.zeros(4, np.int32)
-    run = simulate(k.Handover(backwards), flags, sums, schedule=schedule)
+    run = simulate(k.handover(backwards), flags, sums, schedule=schedule)
     assert run.ok and sums.tolist() == [0, 1, 3, 6], run
     if schedule != "seeded":
         assert bool(run.observations) == (backwards == (schedule == "forward"))
         for text in run.observations:
             assert "promised by launch(..., cooperative=True) alone" in text and "found.py:" in text
     flags[:] = sums[:] = 0
-    assert not simulate(k.Handover(backwards, cooperative=True), flags, sums, schedule=schedule).observations
+    assert not simulate(k.handover(backwards, cooperative=True), flags, sums, schedule=schedule).observations
 
 
 def test_a_fast_run_falls_back_where_blocks_wait_for_each_other():
     flags, sums = np.zeros(4, np.int32), np.zeros(4, np.int32)
-    simulate(k.Handover(backwards=True), flags, sums, check=False)
+    simulate(k.handover(backwards=True), flags, sums, check=False)
     assert sums.tolist() == [0, 1, 3, 6]
 
 
-@pytest.mark.parametrize("schedule", ["forward", "reverse"])
-def test_a_warp_that_spins_lets_the_others_run(schedule):
-    out = np.zeros(2, np.int32)
-    assert simulate(k.flag_of_a_warp, out, schedule=schedule).ok and out.tolist() == [7, 7]
+def test_a_warp_that_spins_lets_the_others_run():
+    gives(k.flag_of_a_warp, wanted=[7, 7], dtype=np.int32)
 
 
 def test_what_the_kernel_ahead_never_writes_may_be_read_before_the_wait():
     def run(*choice):
         tensors = LANES.copy(), LANES + 1, np.zeros(32, np.float32), np.zeros(32, np.float32)
-        return simulate(k.Overlapping(*choice), *tensors), tensors[-1]
+        return simulate(k.overlapping, *tensors, *choice), tensors[-1]
 
     for chain in (1, 3):
         found, out = run("", chain)
         assert found.ok, found
         np.testing.assert_array_equal(out, (LANES + 1) * 2 * LANES)
-        for early, verb, tensor in (("reads", "reads", "y"), ("writes", "writes", "x")):
-            (finding,) = run(early, chain)[0].findings
+        for tensor, verb in (("y", "reads"), ("x", "writes")):
+            (finding,) = run(tensor, chain)[0].findings
             assert finding.kind == "early access"
             assert f"thread 0 of block 0 {verb} {tensor} before griddepcontrol_wait" in finding.message
             assert f"while double, which uses {tensor}, still runs" in finding.message
@@ -209,21 +166,20 @@ def test_what_the_kernel_ahead_never_writes_may_be_read_before_the_wait():
     ],
 )
 def test_a_chain_of_kernels_that_may_all_start_early(order, early, found, check):
-    x = np.arange(64, dtype=np.float32)
+    x = LANES.copy()
     tensors = x, x + 2, np.zeros_like(x), np.zeros_like(x)
     if found and not check:
         with pytest.raises(SimulationError, match="Early access"):
-            simulate(k.Chain(order, early), *tensors, check=False)
+            simulate(k.chained, *tensors, order, early, check=False)
         return
-    run = simulate(k.Chain(order, early), *tensors, check=check)
+    run = simulate(k.chained, *tensors, order, early, check=check)
     assert [finding.kind for finding in run.findings] == ["early access"] * found
     if not found:
         np.testing.assert_array_equal(tensors[-1], (x + 2) * (x + 1))
 
 
 def test_a_proxy_fence_lets_a_bulk_copy_write_over_what_threads_wrote():
-    x, out = LANES.copy(), np.zeros(32, np.float32)
-    assert simulate(k.overwritten(fenced=True), x, out).ok and (out == x).all()
+    gives(k.overwritten(fenced=True), LANES, wanted=LANES)
 
 
 def test_align_rounds_the_address_up_and_a_tensor_behind_it_says_so():
@@ -234,9 +190,8 @@ def test_align_rounds_the_address_up_and_a_tensor_behind_it_says_so():
     np.testing.assert_array_equal(out, 4 + LANES % 4)
     assert run.ok and observation.startswith("found.py:")
     assert "align(16) moved a pointer to x up to the next multiple of 16 bytes, as it does on a GPU" in observation
-    run = simulate(k.boundary_by_align, LANES, out)
-    np.testing.assert_array_equal(out, 12 + LANES)
-    assert run.ok and not run.observations  # the address is asked for, and nothing is read there
+    run = gives(k.boundary_by_align, LANES, wanted=12 + LANES)
+    assert not run.observations  # the address is asked for, and nothing is read there
 
 
 def test_asynchronous_copies_of_some_lanes_without_a_predicate():
@@ -251,12 +206,8 @@ def test_floats_are_printed_as_the_gpu_prints_them():
     assert simulate(k.prints_pi, LANES, LANES.copy()).printed == ("3.140000\n", "3.140000 and 3\n")
 
 
-@pytest.mark.parametrize("schedule", ["forward", "reverse", "seeded"])
-def test_what_has_come_before_a_block_allocates_its_place_is_kept(schedule):
-    out = np.zeros(2, np.float32)
-    run = simulate(k.allocated_late, np.zeros(32, np.float32), out, schedule=schedule)
-    assert run.ok, run
-    assert out.tolist() == [6, 5]
+def test_what_has_come_before_a_block_allocates_its_place_is_kept():
+    gives(k.allocated_late, LANES, wanted=[6, 5], modes=(*MODES, {"schedule": "seeded"}))
 
 
 @pytest.mark.parametrize("check", [True, False])

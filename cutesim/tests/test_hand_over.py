@@ -23,9 +23,9 @@ RIGHT = {
     "meeting": (k.meeting(), ints(2, 32), ints(1), ints(2, 32)),
     "lock": (k.locked(), ints(1), ints(1)),
     "peer": (k.peer(), ints(2, 32).astype(np.float32), ints(2, 32).astype(np.float32)),
-    "count of a block": (k.Count("cta", 1), ints(1)),
-    "count of two blocks": (k.Count("gpu", 2), ints(1)),
-    "the deepest block": (k.Placed((1, 1, 1), (1, 1, 64)), ints(1)),
+    "count of a block": (k.count_each("cta"), ints(1)),
+    "count of two blocks": (k.count_each("gpu"), ints(2)),
+    "the deepest block": (k.placed((1, 1, 1), (1, 1, 64)), ints(1)),
 }
 
 
@@ -36,7 +36,7 @@ def test_where_nothing_is_missing_nothing_is_found(what):
 
 
 def test_the_widest_grid_is_launched():
-    assert simulate(k.Placed((65536, 1, 1), (1, 1, 1)), ints(1), blocks=1).ok
+    assert simulate(k.placed((65536, 1, 1), (1, 1, 1)), ints(1), blocks=1).ok
 
 
 @pytest.mark.parametrize("test", [False, True])

@@ -3,65 +3,64 @@
 import numpy as np
 import pytest
 from dsl import hopper_words as k
+from dsl.hand_over import raised
 from real_compiler import compiler
+from running import UNTOUCHED, gives
 
 from cutesim.dialect import names
 from cutesim.simulation import simulate
 
-LANE = np.arange(32)
+LANE = np.arange(32, dtype=np.int64)  # a browser's own have 32 bits
 
 
 def test_bits():
     x = np.random.default_rng(3).integers(-(2**31), 2**31, 32).astype(np.int32)
-    out = np.zeros((19, 32), np.int32)
-    assert simulate(k.bits, x, out).ok
     a, b = x.astype(np.int64), x[::-1].astype(np.int64)
     ua, ub = a & 0xFFFFFFFF, b & 0xFFFFFFFF
     both = ua | ub << 32
     byte = lambda i: both >> np.int64(8 * i) & 255  # noqa: E731
-    sign = np.where(byte(1) & 128, 255, 0)
-
-    def wrapped(v):
-        return np.asarray(v).astype(np.int64).astype(np.uint32).view(np.int32)
-
-    # selector 0x9706: nibbles 6, 0, 7 and 9, whose high bit asks for the sign of byte 1
-    np.testing.assert_array_equal(out[0], wrapped(byte(6) | byte(0) << 8 | byte(7) << 16 | sign << 24))
-    np.testing.assert_array_equal(out[1], wrapped((a & b) | (~a & x[0])))  # 0xCA: a ? b : c
-    reverse = [int(f"{v:032b}"[::-1], 2) for v in ua]
-    np.testing.assert_array_equal(out[2], wrapped(reverse))
-    field = ua >> 5 & 127
-    np.testing.assert_array_equal(out[3], np.where(field & 64, field - 128, field))
-    mask = (1 << 11) - 1 << 9
-    np.testing.assert_array_equal(out[4], wrapped((ub & ~mask) | (ua << 9 & mask)))
-    np.testing.assert_array_equal(out[5], [(v if v >= 0 else ~v).bit_length() - 1 for v in a.tolist()])
-    lanes = range(32)
-    np.testing.assert_array_equal(
-        out[6], wrapped([(int(ua[i]) | int(ub[i]) << 32) << i >> 32 & 0xFFFFFFFF for i in lanes])
-    )
-    np.testing.assert_array_equal(out[7], wrapped([(int(ua[i]) | int(ub[i]) << 32) >> i & 0xFFFFFFFF for i in lanes]))
-    np.testing.assert_array_equal(out[8], a * b >> 32)
-    np.testing.assert_array_equal(out[9], wrapped(a * b >> 20))
     low = lambda v: (v << 40) >> 40  # noqa: E731
-    np.testing.assert_array_equal(out[10], wrapped(low(a) * low(b)))
-    np.testing.assert_array_equal(out[11], wrapped(low(a) * low(b) + 5))
-    np.testing.assert_array_equal(out[12], np.clip(2 * a, -(2**31), 2**31 - 1))
-    np.testing.assert_array_equal(out[13], np.clip(a - b, -(2**31), 2**31 - 1))
-    np.testing.assert_array_equal(out[14], LANE % 31)
-    np.testing.assert_array_equal(out[15], wrapped((1 << LANE) - 1))
-    np.testing.assert_array_equal(out[16], wrapped(0xFFFFFFFF - ((1 << LANE) - 1)))
-    np.testing.assert_array_equal(out[17], np.where(LANE < 7, a, b))
-    np.testing.assert_array_equal(out[18], LANE * 3 // 7 * 100 + LANE * 3 % 7)
+    sign, field, mask = np.where(byte(1) & 128, 255, 0), ua >> 5 & 127, (1 << 11) - 1 << 9
+    pairs = [(int(v), lane) for lane, v in enumerate(both.astype(np.uint64))]
+    wanted = [
+        # selector 0x9706: nibbles 6, 0, 7 and 9, whose high bit asks for the sign of byte 1
+        byte(6) | byte(0) << 8 | byte(7) << 16 | sign << 24,
+        (a & b) | (~a & x[0]),  # 0xCA: a ? b : c
+        [int(f"{v:032b}"[::-1], 2) for v in ua],
+        np.where(field & 64, field - 128, field),
+        (ub & ~mask) | (ua << 9 & mask),
+        [(v if v >= 0 else ~v).bit_length() - 1 for v in a.tolist()],
+        [v << lane >> 32 & 0xFFFFFFFF for v, lane in pairs],
+        [v >> lane & 0xFFFFFFFF for v, lane in pairs],
+        a * b >> 32,
+        a * b >> 20,
+        low(a) * low(b),
+        low(a) * low(b) + 5,
+        np.clip(2 * a, -(2**31), 2**31 - 1),
+        np.clip(a - b, -(2**31), 2**31 - 1),
+        LANE % 31,
+        (1 << LANE) - 1,
+        0xFFFFFFFF - ((1 << LANE) - 1),
+        np.where(LANE < 7, a, b),
+        LANE * 3 // 7 * 100 + LANE * 3 % 7,
+    ]
+    wrapped = [np.asarray(row).astype(np.int64).astype(np.uint32).view(np.int32) for row in wanted]
+    gives(k.bits, x, wanted=wrapped)
 
 
 def test_floats():
     x = np.random.default_rng(4).standard_normal(32).astype(np.float32)
-    out = np.zeros((11, 32), np.float32)
-    assert simulate(k.floats, x, out).ok
     a, b = x.astype(np.float64), x[::-1].astype(np.float64)
     wanted = [np.abs(a), a / b, np.log1p(np.abs(a))]
-    wanted += [np.copysign(a, b), np.trunc(3 * x), np.trunc(3 * x + np.copysign(0.5, x)), np.rint(3 * x), 0 * a]
+    wanted += [
+        np.copysign(a, b),
+        np.trunc(3 * x),
+        np.trunc(3 * x + np.copysign(0.5, x)),
+        np.rint(3 * x),
+        0 * a + UNTOUCHED,
+    ]
     wanted += [np.expm1(a), np.cbrt(a), 0 * a + 2]
-    np.testing.assert_allclose(out, np.stack(wanted), rtol=5e-7, atol=1e-7)
+    gives(k.floats, x, wanted=wanted, rtol=5e-7, atol=1e-7)
 
 
 def test_pairs_are_rounded_once_each_and_a_note_says_that_hopper_has_none():
@@ -85,15 +84,6 @@ def test_pointers_and_dialects():
     assert count[0] == 32
     short = simulate(k.pointers, x[:126].copy(), out, count)
     assert short.findings[0].kind == "out of bounds" and short.findings[0].threads == (31,)
-
-
-def test_a_flag_without_its_release_is_a_race():
-    make = lambda: [np.zeros(1, np.int32) for _ in range(3)]  # noqa: E731
-    flag, data, out = make()
-    run = simulate(k.Flags(True), flag, data, out)
-    assert run.ok and out[0] == 7, run
-    (finding,) = simulate(k.Flags(False), *make()).findings
-    assert finding.kind.startswith("race") and "data[0] = Int32(7)" in {line.text for line in finding.lines}
 
 
 def test_lane_masks_and_atomics_of_floats():
@@ -122,9 +112,7 @@ def test_names_that_stand_in_other_places_or_for_no_instruction():
 
 
 def test_dynamic_shared_memory():
-    out = np.zeros(32, np.int32)
-    run = simulate(k.dynamic, out)
-    assert run.ok and (out == 31 - LANE + 256).all() and run.smem_bytes == 256
+    assert gives(k.dynamic, wanted=31 - LANE + 256, dtype=np.int32, modes=[{}]).smem_bytes == 256
 
 
 def test_every_tile_is_one_block_s():
@@ -144,7 +132,7 @@ def test_the_compiler_takes_the_same(capfd):
         ptx(k.packed, torch.zeros(32), torch.zeros(9, 32))
     text = ptx(k.pointers, numbers(128), numbers(5, 32), numbers(1))
     assert "red.relaxed.gpu.global.add.s32" in text or "red.relaxed.gpu.add.s32" in text
-    assert "release" in ptx(k.Flags(True), numbers(1), numbers(1), numbers(1))
+    assert "st.release.gpu" in ptx(raised(), numbers(1), numbers(32), numbers(32))
     assert ".entry" in ptx(k.rest, torch.zeros(32), torch.zeros(3), numbers(4, 32))
     assert ".entry" in ptx(k.dynamic, numbers(32))
     assert ".entry" in ptx(k.tiles, numbers(4, 3, 2))

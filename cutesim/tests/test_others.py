@@ -5,42 +5,29 @@ import sys
 
 import numpy as np
 import pytest
+from dsl import others as k
+from real_compiler import compiler
+from running import MODES, gives
 
 from cutesim import NotSimulated
 from cutesim.analysis import bank_conflicts
-from cutesim.language.loading import answer_package
 from cutesim.memory.arguments import HostTensor
 from cutesim.memory.pointers import Pointer
 from cutesim.memory.swizzle import Swizzle, by_address
 from cutesim.simulation import simulate
 from cutesim.values.numeric import Float32
 
-answer_package("dsl")
-
-from dsl import others as k
-from real_compiler import compiler
-
 
 def test_blocks_exchange_through_mapa_and_st_async_in_inline_assembly():
     x = np.random.default_rng(0).standard_normal((2, 32)).astype(np.float32)
-    out = np.zeros_like(x)
-    for check in (True, False):
-        run = simulate(k.swap, x, out, check=check)
-        assert run.ok and np.allclose(out, np.exp2(x[::-1]), rtol=1e-6)
+    gives(k.swap, x, wanted=np.exp2(x[::-1]), rtol=1e-6)
 
 
 def test_a_vector_load_under_a_predicate_and_registers_of_one_asm():
-    x, out = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
-    run = simulate(k.four, x, out)
-    assert run.ok, run
-    assert (out == np.clip(np.where(np.arange(32) < 20, x, 0), 3, 17.5)).all()
-    short = simulate(k.four, x[:16].copy(), out)
+    x = np.arange(32, dtype=np.float32)
+    gives(k.four, x, wanted=np.clip(np.where(x < 20, x, 0), 3, 17.5))
+    short = simulate(k.four, x[:16].copy(), x)
     assert short.findings[0].kind == "out of bounds"  # thread 4 reads four words at x[16]
-
-
-def test_an_instruction_that_is_not_known_is_named():
-    with pytest.raises(NotSimulated, match=r"not simulated: inline_asm with the operand %clock \(.*others.py:"):
-        simulate(k.ask_the_clock, np.zeros(1, np.float32))
 
 
 def test_structs_partials_pointers_and_a_stream_by_keyword():
@@ -57,11 +44,9 @@ def test_sizes_of_structs_and_a_print_in_every_pass(capsys):
 
 
 def test_shapes(capsys):
-    x, out = np.arange(32, dtype=np.float32).reshape(4, 8), np.zeros((8, 4), np.float32)
-    assert simulate(k.shapes, x, out).ok
-    t = np.arange(8)
+    x, t = np.arange(32, dtype=np.float32).reshape(4, 8), np.arange(8)
     wanted = [x[2 + t // 4, 4 + t % 4], t % 2, t // 2, np.full(8, 4)]
-    assert (out == np.stack(wanted, axis=1)).all()
+    gives(k.shapes, x, wanted=np.stack(wanted, axis=1), modes=[{}])
     assert capsys.readouterr().out == "(1, (1, 1)) (1, 2, 3) True\n"
 
 
@@ -80,15 +65,6 @@ def test_the_compiler_takes_and_prints_the_same(capfd):
     numbers = [from_dlpack(torch.zeros(shape, dtype=torch.int32)) for shape in ((1,), (2,), (32, 2))]
     cute.compile(k.locked, *numbers)
     cute.compile(k.four, x, x)
-
-
-def test_all_gaps_of_a_kernel_are_named_at_once():
-    with pytest.raises(NotSimulated) as raised:
-        simulate(k.Unknown(), np.zeros(32, np.float32))
-    said = str(raised.value)
-    assert said.count("others.py:") == 3
-    for name in ("cute.make_cotiled_copy", "cute.arch.clock64", "cute.nvgpu.tcgen05.commit"):
-        assert name in said and "GPU" not in said
 
 
 def test_the_kernels_of_an_installed_library_are_simulated(tmp_path, monkeypatch):
@@ -134,21 +110,14 @@ def test_a_marked_tensor_is_an_argument_of_such_kernels():
 
 @pytest.mark.parametrize("how, parameters, conflicts", [("elements", (5, 0, 5), 0), ("vectors", (3, 2, 3), 96)])
 def test_a_swizzled_tile_is_transposed(how, parameters, conflicts):
-    x, out = np.arange(1024, dtype=np.float32).reshape(32, 32), np.zeros((32, 32), np.float32)
-    for check in (True, False):
-        out[:] = 0
-        run = simulate(k.transpose(how, parameters), x, out, check=check)
-        assert run.ok, run
-        np.testing.assert_array_equal(out, x.T)
-    banks = bank_conflicts(simulate(k.transpose(how, parameters), x, out).trace)
+    x = np.arange(1024, dtype=np.float32).reshape(32, 32)
+    banks = bank_conflicts(gives(k.transpose(how, parameters), x, wanted=x.T).trace)
     assert sum(banks.column("excess")) == conflicts
 
 
 def test_a_vector_wider_than_a_swizzle_keeps_together_is_refused_or_narrowed():
-    x, out = np.arange(1024, dtype=np.float32).reshape(32, 32), np.zeros((32, 32), np.float32)
-    run = simulate(k.transpose("vectors", (5, 0, 5)), x, out)
-    assert run.ok, run
-    np.testing.assert_array_equal(out, x.T)
+    x = np.arange(1024, dtype=np.float32).reshape(32, 32)
+    gives(k.transpose("vectors", (5, 0, 5)), x, wanted=x.T)
 
 
 def test_a_swizzle_of_addresses_that_cuts_elements_is_refused_with_what_to_do():
@@ -158,11 +127,11 @@ def test_a_swizzle_of_addresses_that_cuts_elements_is_refused_with_what_to_do():
 
 
 def test_composed_layouts_are_the_compiler_s(capsys):
-    simulate(k.ComposedNumbers())
+    simulate(k.composed_numbers)
     ours = capsys.readouterr().out
     assert ours.startswith("S<3,2,3> o 0 o (8,16):(16,1) [0, 19, ")
     cute = pytest.importorskip("cutlass.cute", reason="the CuTe DSL is not installed")
-    cute.compile(k.ComposedNumbers())
+    cute.compile(k.composed_numbers)
     assert capsys.readouterr().out == ours
 
 
@@ -176,29 +145,20 @@ def test_the_compiler_stores_swizzled_vectors_whole():
 
 
 def test_what_public_kernels_use_besides(capsys):
-    x, out = np.arange(32, dtype=np.float32), np.zeros((6, 32), np.float32)
-    lane = np.arange(32)
-    for check in (True, False):
-        run = simulate(k.odds, x, out, check=check)
-        assert run.ok, run
-        wanted = [3 * (lane < 8) + 3 * (lane & 1), np.full(32, 12), x.view(np.int32), np.exp2(lane), np.full(32, 31)]
-        wanted.append(lane - np.where(lane < 16, x[:16].sum(), x[16:].sum()))
-        np.testing.assert_array_equal(out, np.array(wanted, np.float32))
+    x, lane = np.arange(32, dtype=np.float32), np.arange(32)
+    wanted = [3 * (lane < 8) + 3 * (lane & 1), np.full(32, 12), x.view(np.int32), np.exp2(lane), np.full(32, 31)]
+    wanted.append(lane - np.where(lane < 16, x[:16].sum(), x[16:].sum()))
+    gives(k.odds, x, wanted=np.array(wanted, np.float32))
     assert "Float32" in capsys.readouterr().out
 
 
 def test_blocks_meet_by_atomics_of_inline_assembly():
-    for schedule in ("forward", "reverse"):
-        count, x, out = np.zeros(1, np.int32), np.zeros((2, 32), np.float32), np.zeros((2, 32), np.float32)
-        run = simulate(k.meet, count, x, out, schedule=schedule)
-        assert run.ok and (out == np.arange(64).reshape(2, 32)[::-1]).all(), run
+    wanted = np.arange(64, dtype=np.float32).reshape(2, 32)[::-1]
+    gives(k.meet, np.zeros(1, np.int32), np.zeros((2, 32), np.float32), wanted=wanted, dtype=np.float32)
 
 
 def test_64_bits_go_to_another_block():
-    for check in (True, False):
-        out = np.zeros((2, 32), np.int64)
-        run = simulate(k.pairs, out, check=check)
-        assert run.ok and (out == (1 << 40) + np.array([[1], [0]], np.int64)).all(), run
+    gives(k.pairs, wanted=np.repeat([[(1 << 40) + 1], [1 << 40]], 32, axis=1), dtype=np.int64)
 
 
 def test_the_compiler_takes_what_public_kernels_use_besides():
@@ -214,9 +174,8 @@ def test_the_compiler_takes_what_public_kernels_use_besides():
 
 
 def test_a_pipeline_by_hand():
-    x, out = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
-    for check in (True, False):
-        assert simulate(k.by_hand, x, out, check=check).ok and (out == x[::-1]).all()
+    x = np.arange(32, dtype=np.float32)
+    gives(k.by_hand, x, wanted=x[::-1])
 
 
 @pytest.mark.parametrize("kind", ["async", "cp.async", "bulk"])
@@ -225,7 +184,7 @@ def test_pipelines_of_two_stages(kind, handles):
     x = np.arange(128, dtype=np.float32).reshape(4, 32).T
     for options in ({}, {"schedule": "reverse"}, {"schedule": "seeded"}, {"check": False}):
         out = np.zeros((4, 32), np.float32).T
-        run = simulate(k.Stages(kind, handles), x, out, **options)
+        run = simulate(k.stages(kind, handles), x, out, **options)
         assert run.ok and (out == x).all(), run
 
 
@@ -234,12 +193,12 @@ def test_pipelines_of_two_stages(kind, handles):
 def test_a_release_of_all_lanes_waits_for_each(kind, handles):
     """PipelineTmaAsync's is an arrival of lane 0 with no sync_warp before it, in the compiler's PTX too: test_reports has it."""
     x = np.zeros((4, 32), np.float32).T
-    assert simulate(k.Stages(kind, handles, meets=False), x, x.copy()).ok
+    assert simulate(k.stages(kind, handles, meets=False), x, x.copy()).ok
 
 
 def test_fences_on_the_right_sides_of_a_flag():
     x = np.zeros(64, np.float32)
-    assert simulate(k.Flag("before the flag", "after seeing it"), x, np.zeros(1, np.int32), x.copy()).ok
+    assert simulate(k.flagged(("before the flag", "after seeing it")), x, np.zeros(1, np.int32), x.copy()).ok
 
 
 def test_a_wait_in_the_peer_after_the_cluster_barrier():
@@ -252,23 +211,23 @@ def test_the_compiler_takes_the_pipelines(kind):
     ptx, torch = compiler()
     assert ".entry" in ptx(k.by_hand, torch.zeros(32), torch.zeros(32))
     for handles in (False, True):
-        text = ptx(k.Stages(kind, handles), torch.zeros(4, 32).T, torch.zeros(4, 32).T)
+        text = ptx(k.stages(kind, handles), torch.zeros(4, 32).T, torch.zeros(4, 32).T)
         assert text.count("mbarrier.init") == 4
         assert ("cp.async.mbarrier.arrive.noinc" in text) == (kind == "cp.async")
         assert ("mbarrier.arrive.expect_tx" in text) == (kind == "bulk")
-        alone = ptx(k.Stages(kind, handles, meets=False), torch.zeros(4, 32).T, torch.zeros(4, 32).T)
+        alone = ptx(k.stages(kind, handles, meets=False), torch.zeros(4, 32).T, torch.zeros(4, 32).T)
         assert "bar.warp.sync" in text and "bar.warp.sync" not in alone
 
 
 def test_barriers_in_a_comprehension_and_rare_functions():
-    x, out = np.arange(64, dtype=np.float32), np.zeros((3, 64), np.float32)
+    x = np.arange(64, dtype=np.float32)
     first = x[::-1] + 2
     unit = first.astype(np.float64) * 0.01
-    for options in ({}, {"schedule": "reverse"}, {"check": False}):
+    second = np.array([math.erf(u) for u in unit]) + np.tan(unit) - np.arctan2(first, first + 10)
+    for options in MODES:
+        out = np.zeros((3, 64), np.float32)
         run = simulate(k.listed, x, out, **options)
         assert run.ok, run
         np.testing.assert_array_equal(out[0], first + x[::-1] + 12)
-        np.testing.assert_allclose(
-            out[1], np.array([math.erf(u) for u in unit]) + np.tan(unit) - np.arctan2(first, first + 10), rtol=1e-4
-        )
+        np.testing.assert_allclose(out[1], second, rtol=1e-4)
         np.testing.assert_allclose(out[2], np.arcsin(unit) + np.arccos(unit) * np.arctan(unit), rtol=1e-5)

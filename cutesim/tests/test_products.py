@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from dsl import products as k
 from real_compiler import compiler
+from running import gives
 
 from cutesim import Array
 from cutesim.dialect import names
@@ -24,53 +25,42 @@ def bf16(x):
     return torch.from_numpy(x).to(torch.bfloat16)
 
 
-@pytest.mark.parametrize("check", [True, False])
+def product(a, b):
+    return a.astype(np.float64) @ b.astype(np.float64).T
+
+
 @pytest.mark.parametrize("kind", ["f16", "tf32", "thread"])
-def test_products_of_warps_and_threads(kind, check):
+def test_products_of_warps_and_threads(kind):
     m, n, depth = (32, 32, 32) if kind != "thread" else (16, 8, 4)
     a, b = operands(m, n, depth, np.float16 if kind == "f16" else np.float32)
-    c = np.zeros((m, n), np.float32)
-    run = simulate(k.Product(kind), a, b, c, check=check)
-    assert run.ok, run
-    np.testing.assert_array_equal(c, a.astype(np.float64) @ b.astype(np.float64).T)
+    gives(k.product, a, b, wanted=product(a, b), dtype=np.float32, kind=kind)
 
 
 def test_a_product_of_real_numbers_is_rounded_like_float32():
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal((32, 32)).astype(np.float16) for _ in range(2))
-    c = np.zeros((32, 32), np.float32)
-    assert simulate(k.Product("f16"), a, b, c).ok
-    exact = a.astype(np.float64) @ b.astype(np.float64).T
-    np.testing.assert_allclose(c, exact, rtol=2e-6, atol=2e-6)
+    gives(k.product, a, b, wanted=product(a, b), dtype=np.float32, kind="f16", rtol=2e-6, atol=2e-6)
 
 
 def test_tf32_drops_the_last_bits_of_the_fraction():
     a, b = operands(32, 32, 32)
     a += np.float32(2**-12)
     c = np.zeros((32, 32), np.float32)
-    assert simulate(k.Product("tf32"), a, b, c).ok
+    assert simulate(k.product, a, b, c, "tf32").ok
     kept = (a.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
     np.testing.assert_allclose(c, kept.astype(np.float64) @ b.T, atol=1e-4)
     assert np.abs(c - a.astype(np.float64) @ b.T).max() > 1e-3
 
 
-@pytest.mark.parametrize("check", [True, False])
-def test_ldmatrix_and_stmatrix(check):
+def test_ldmatrix_and_stmatrix():
     a, b = operands(32, 32, 32, np.float16)
-    c = np.zeros((32, 32), np.float16)
-    run = simulate(k.matrices, a, b, c, check=check)
-    assert run.ok, run
-    np.testing.assert_array_equal(c, a.astype(np.float64) @ b.astype(np.float64).T)
+    gives(k.matrices, a, b, wanted=product(a, b))
 
 
-@pytest.mark.parametrize("check", [True, False])
-def test_a_pipeline_of_tensor_maps_and_warpgroups(check):
+def test_a_pipeline_of_tensor_maps_and_warpgroups():
     a, b = operands(160, 64, 192)
-    c = np.zeros((256, 64), np.float32)
-    run = simulate(k.Hopper(), bf16(a), bf16(b), c, check=check)
-    assert run.ok, run
-    np.testing.assert_array_equal(c[:160], a.astype(np.float64) @ b.T)
-    assert (c[160:] == 0).all()  # rows that the map fills with zeros
+    wanted = np.concatenate([product(a, b), np.zeros((96, 64))])  # rows that the map fills with zeros
+    gives(k.hopper, bf16(a), bf16(b), wanted=wanted, dtype=np.float32)
 
 
 @pytest.mark.parametrize("kind, name", [("e4m3", "Float8E4M3FN"), ("e5m2", "Float8E5M2")])
@@ -79,14 +69,10 @@ def test_warpgroups_multiply_floats_of_8_bits(kind, name):
     a, b = (
         np.clip(x, -4, 4).astype(np.float32) for x in operands(128, 64, 256)
     )  # whole numbers that both formats have
-    c = np.zeros((128, 64), np.float32)
-    host, packed = k.Hopper(tile=(128, 64, 128), kind=kind), [dtype.encode(x) for x in (a, b)]
+    packed, more = [dtype.encode(x) for x in (a, b)], {"tile": (128, 64, 128), "kind": kind}
     for given in ([Array(x, dtype) for x in packed], packed):  # floats, and bytes that the kernel reads as floats
-        c[:] = np.nan
-        run = simulate(host, *given, c)
-        assert run.ok, run
-        np.testing.assert_array_equal(c, a.astype(np.float64) @ b.astype(np.float64).T)
-    findings = simulate(k.Hopper("wait", (128, 64, 128), kind), *packed, c).findings
+        gives(k.hopper, *given, wanted=product(a, b), dtype=np.float32, modes=[{}], **more)
+    findings = simulate(k.hopper, *packed, np.zeros((128, 64), np.float32), "wait", **more).findings
     assert findings[0].kind == "read before arrival"
 
 
@@ -101,7 +87,7 @@ def test_warpgroups_multiply_floats_of_8_bits(kind, name):
 )
 def test_a_missing_step_is_found(fault, kind, words):
     a, b = operands(128, 64, 64 * k.STAGES if fault == "full" else 256)
-    findings = simulate(k.Hopper(fault), bf16(a), bf16(b), np.zeros((128, 64), np.float32)).findings
+    findings = simulate(k.hopper, bf16(a), bf16(b), np.zeros((128, 64), np.float32), fault).findings
     said = [f"{f.kind}: {f.message} {[line.text for line in f.lines]}" for f in findings]
     assert any(text.startswith(kind) and words in text for text in said), said
 
@@ -133,7 +119,7 @@ def test_the_same_functions_have_other_names():
 def printed(capfd, host, *arguments):
     ptx, torch = compiler()
     capfd.readouterr()
-    assert ".entry" in ptx(host, *(torch.from_numpy(x) for x in arguments))
+    assert ".entry" in ptx(host, *arguments)
     said = capfd.readouterr().out
     simulate(host, *arguments)
     return said.splitlines(), capfd.readouterr().out.splitlines()
@@ -143,7 +129,7 @@ def printed(capfd, host, *arguments):
 def test_the_compiler_prints_the_same_layouts(kind, capfd):
     dtype = np.float32 if kind in ("tf32", "thread") else np.float16
     arguments = [np.zeros(shape, dtype) for shape in ((128, 64), (128, 64), (128, 128))]
-    said, mine = printed(capfd, k.Show(kind), *arguments)
+    said, mine = printed(capfd, k.show, *arguments, kind)
     assert mine == said and len(said) >= 4
 
 
@@ -155,13 +141,13 @@ def test_the_compiler_lays_shared_memory_out_the_same(capfd):
 def test_the_compiler_takes_the_kernels():
     ptx, torch = compiler()
     half = torch.zeros(32, 32, dtype=torch.float16)
-    assert "mma.sync.aligned.m16n8k16" in ptx(k.Product("f16"), half, half, torch.zeros(32, 32))
+    assert "mma.sync.aligned.m16n8k16" in ptx(k.product, half, half, torch.zeros(32, 32), "f16")
     text = ptx(k.matrices, half, half, half)
     assert "ldmatrix" in text and "stmatrix" in text
     a, b = (torch.zeros(shape, dtype=torch.bfloat16) for shape in ((128, 256), (64, 256)))
     for kind, name in (("e4m3", "e4m3.e4m3"), ("e5m2", "e5m2.e5m2")):
         eight = torch.zeros((128, 128), dtype=torch.uint8), torch.zeros((64, 128), dtype=torch.uint8)
-        text = ptx(k.Hopper(tile=(128, 64, 128), kind=kind), *eight, torch.zeros(128, 64))
+        text = ptx(k.hopper, *eight, torch.zeros(128, 64), "", (128, 64, 128), kind)
         assert f"wgmma.mma_async.sync.aligned.m64n64k32.f32.{name}" in text
-    text = ptx(k.Hopper(), a, b, torch.zeros(128, 64))
+    text = ptx(k.hopper, a, b, torch.zeros(128, 64))
     assert "wgmma.mma_async" in text and "wgmma.wait_group" in text

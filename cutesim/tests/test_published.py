@@ -5,20 +5,17 @@ import sys
 
 import numpy as np
 import pytest
+from dsl import published as k
+from running import gives
 
 from cutesim import NotSimulated
-from cutesim.language.loading import answer_package
 from cutesim.simulation import simulate
 
-answer_package("dsl")
-
-from dsl import published as k
+LANE = np.arange(32)
 
 
 def test_a_helper_tries_and_imports_and_a_kernel_imports():
-    out = np.zeros(32, np.int32)
-    assert simulate(k.importing, out).ok
-    np.testing.assert_array_equal(out, np.arange(32) * 2 * 4)
+    gives(k.importing, wanted=LANE * 2 * 4, dtype=np.int32)
 
 
 def test_an_except_of_the_reader_s_does_not_hide_what_is_not_simulated():
@@ -36,10 +33,9 @@ def test_coordinates_and_tiles_are_the_compiler_s(capsys):
 
 
 def test_coordinates_of_an_extent_that_is_known_when_the_kernel_runs():
-    out = np.zeros(32, np.int32)
-    assert simulate(k.at_run_time, out, 8).ok
-    offsets = np.arange(32) % 16
-    np.testing.assert_array_equal(out, (offsets % 4 + offsets // 8 % 2 * 4) * 10 + offsets // 4 % 2)
+    offsets = LANE % 16
+    wanted = (offsets % 4 + offsets // 8 % 2 * 4) * 10 + offsets // 4 % 2
+    gives(k.at_run_time, wanted=wanted, dtype=np.int32, columns=8)
 
 
 def test_shared_memory_as_two_structs_and_a_swizzled_layout_over_a_tensor_s_place():
@@ -52,25 +48,16 @@ def test_shared_memory_as_two_structs_and_a_swizzled_layout_over_a_tensor_s_plac
     assert torch.equal(out[16], torch.arange(31, -1, -1).bfloat16())
 
 
-@pytest.mark.parametrize("check", [True, False])
-def test_a_cluster_multicasts_through_a_pipeline(check):
+def test_a_cluster_multicasts_through_a_pipeline_whose_stages_must_be_given_back():
     x, out = np.random.default_rng(0).standard_normal((6, 32)).astype(np.float32).T, np.zeros((2, 6, 32), np.float32)
-    run = simulate(k.multicast, x, out, True, check=check)
-    assert run.ok, run
-    assert (out == x.T).all()
-
-
-def test_a_multicast_stage_that_is_not_given_back_is_a_deadlock():
-    x, out = np.zeros((6, 32), np.float32).T, np.zeros((2, 6, 32), np.float32)
+    for check in (True, False):
+        assert simulate(k.multicast, x, out, True, check=check).ok and (out == x.T).all()
+        out[:] = 0
     assert simulate(k.multicast, x, out, False).findings[0].kind == "deadlock"
 
 
-@pytest.mark.parametrize("check", [True, False])
-def test_a_swizzled_layout_counts_from_where_each_thread_s_tensor_begins(check):
-    out = np.full(32, -1, np.int32)
-    assert simulate(k.swizzled_rows, out, check=check).ok
-    place = np.arange(16)
-    np.testing.assert_array_equal(out.reshape(2, 16)[:, place ^ (place >> 2 & 3)], np.arange(32).reshape(2, 16))
+def test_a_swizzled_layout_counts_from_where_each_thread_s_tensor_begins():
+    gives(k.swizzled_rows, wanted=LANE ^ (LANE >> 2 & 3), dtype=np.int32)
 
 
 @pytest.mark.parametrize("check", [True, False])
@@ -83,11 +70,9 @@ def test_a_pointer_is_indexed_and_converts_what_is_stored(check):
     assert torch.allclose(out[64:].flip(0), x + 0.5)  # the larger and the smaller of two
 
 
-@pytest.mark.parametrize("check", [True, False])
-def test_a_view_s_pointer_is_cast_where_lanes_are_on(check):
-    x, out = np.random.default_rng(0).standard_normal(16).astype(np.float32), np.zeros(16, np.float32)
-    assert simulate(k.cast_pointers, x, out, check=check).ok
-    np.testing.assert_array_equal(out, x)
+def test_a_view_s_pointer_is_cast_where_lanes_are_on():
+    x = np.random.default_rng(0).standard_normal(16).astype(np.float32)
+    gives(k.cast_pointers, x, wanted=x)
 
 
 FLOATS = (
@@ -100,8 +85,8 @@ WHOLE = {"rni": np.rint, "rmi": np.floor, "rpi": np.ceil, "rzi": np.trunc}
 
 def word(text, a, b):
     """What one instruction gives of two words."""
-    out = np.zeros(32, np.int32)
     x = np.stack([np.ascontiguousarray(side).view(np.int32).reshape(32) for side in (a, b)])
+    out = np.zeros(32, np.int32)
     assert simulate(k.one_instruction(text), x, out).ok
     return out
 
@@ -218,15 +203,12 @@ def test_methods_that_a_package_gives_the_dsl_s_tensors_run_and_none_are_made_up
 
 
 @pytest.mark.parametrize("stepping", [16, 32])
-@pytest.mark.parametrize("check", [True, False])
-def test_a_pipeline_s_state_changes_for_those_threads_that_change_it_and_may_be_derived_from(check, stepping):
-    threads, out = np.arange(64), np.zeros((4, 64), np.int32)
-    assert simulate(k.states, out, stepping, check=check).ok
-    np.testing.assert_array_equal(out[0], threads < stepping)
+def test_a_pipeline_s_state_changes_for_those_threads_that_change_it_and_may_be_derived_from(stepping):
+    threads = np.arange(64)
     after = threads % 8 + 1  # a leap and a step, where one leap passes the end of the ring at most once
-    np.testing.assert_array_equal(out[1], threads + 1)
-    np.testing.assert_array_equal(out[2], (threads + 1) % 4)
-    np.testing.assert_array_equal(out[3], (threads // 4 + (after % 4 == 0)) % 2)
+    turned = (threads // 4 + (after % 4 == 0)) % 2
+    wanted = [threads < stepping, threads + 1, (threads + 1) % 4, turned]
+    gives(k.states, wanted=wanted, dtype=np.int32, stepping=stepping)
 
 
 def test_the_place_of_a_swizzled_tensor_with_a_plain_layout_is_refused_also_at_the_start_of_shared_memory():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from dsl import tensor_maps as k
 from real_compiler import compiler
+from running import gives
 
 from cutesim import NotSimulated
 from cutesim.dialect import names
@@ -19,19 +20,14 @@ PARTS = {
 }
 
 
-def ragged(rows=37, columns=100):
-    return np.random.default_rng(0).standard_normal((rows, columns)).astype(np.float32), np.zeros(
-        (rows, columns), np.float32
-    )
+def ragged(rows, columns):
+    return np.random.default_rng(0).standard_normal((rows, columns)).astype(np.float32)
 
 
-@pytest.mark.parametrize("check", [True, False])
-@pytest.mark.parametrize("kind", [k.PLAIN, k.SWIZZLED])
-def test_tiles_come_and_go_and_end_where_the_tensor_ends(kind, check):
-    x, out = ragged()
-    run = simulate(k.Doubled(kind, (16, 32) if kind == k.PLAIN else (16, 64)), x, out, check=check)
-    assert run.ok, run
-    np.testing.assert_array_equal(out, 2 * x)
+@pytest.mark.parametrize("kind, tile", [(k.PLAIN, (16, 32)), (k.SWIZZLED, (16, 64))])
+def test_tiles_come_and_go_and_end_where_the_tensor_ends(kind, tile):
+    x = ragged(37, 100)
+    gives(k.doubled, x, wanted=2 * x, kind=kind, tile=tile)
 
 
 @pytest.mark.parametrize(
@@ -45,55 +41,51 @@ def test_tiles_come_and_go_and_end_where_the_tensor_ends(kind, check):
     ],
 )
 def test_a_missing_step_is_found(fault, kind, words):
-    x, out = ragged(16, 64)
-    findings = simulate(k.Doubled(k.PLAIN, fault=fault), x, out).findings
+    x = ragged(16, 64)
+    findings = simulate(k.doubled, x, x.copy(), k.PLAIN, fault=fault).findings
     said = [f"{f.kind}: {f.message} {[line.text for line in f.lines]}" for f in findings]
     assert any(text.startswith(kind) and words in text for text in said), said
 
 
 def test_each_of_two_blocks_loads_half_for_both():
-    x, out = np.arange(256, dtype=np.float32).reshape(8, 32), np.zeros((2, 8, 32), np.float32)
-    assert simulate(k.SharedRow(), x, out).ok
-    np.testing.assert_array_equal(out, np.stack([x, x]))
-    findings = simulate(k.SharedRow(short=True), x, out).findings
+    x = np.arange(256, dtype=np.float32).reshape(8, 32)
+    gives(k.shared_row, x, wanted=[x, x])
+    findings = simulate(k.shared_row, x, np.stack([x, x]), short=True).findings
     assert findings[0].kind == "read before arrival"
     assert "was over as soon as the 512 bytes had come that tensor_maps.py" in findings[0].message
 
 
 def test_blocks_may_add_to_one_tile_but_not_write_it():
     x, out = np.random.default_rng(1).standard_normal((32, 32)).astype(np.float32), np.zeros((4, 32), np.float32)
-    run = simulate(k.Summed(), x, out)
+    run = simulate(k.summed, x, out)
     assert run.ok, run
     np.testing.assert_allclose(out, x.astype(np.float64).reshape(8, 4, 32).sum(axis=0), rtol=1e-5, atol=1e-6)
-    assert simulate(k.Summed(adds=False), x, out).findings[0].kind.startswith("race")
+    assert simulate(k.summed, x, out, adds=False).findings[0].kind.startswith("race")
 
 
 def test_what_a_map_cannot_describe_is_refused():
-    x, out = ragged(16, 66)
-    (finding,) = simulate(k.Doubled(k.PLAIN), x, out).findings
+    x = ragged(16, 66)
+    (finding,) = simulate(k.doubled, x, x.copy(), k.PLAIN).findings
     assert finding.kind == "misaligned" and "x has one of 264 bytes" in finding.message
-    (finding,) = simulate(k.Doubled(k.PLAIN), x.reshape(-1)[1:1025].reshape(16, 64), out[:, :64].copy()).findings
+    (finding,) = simulate(k.doubled, x.reshape(-1)[1:1025].reshape(16, 64), x[:, :64].copy(), k.PLAIN).findings
     assert finding.kind == "misaligned" and "4 past one" in finding.message
 
 
 def test_masks():
-    out = np.zeros((2, 8), np.int32)
-    assert simulate(k.show_masks, out).ok
     t = np.arange(8)
-    np.testing.assert_array_equal(out, [3 << 2 * (t // 2), 0b01010101 << t % 2])
+    gives(k.show_masks, wanted=[3 << 2 * (t // 2), 0b01010101 << t % 2], dtype=np.int32)
 
 
 @pytest.mark.parametrize("name", PARTS)
 def test_the_compiler_prints_the_same_layouts(name, capfd):
     ptx, torch = compiler()
     k_major, tile, shape, turned = PARTS[name]
-    host = k.ShowParts(name, k_major, tile)
     x = torch.zeros(shape, dtype=torch.bfloat16)
     x = torch.zeros(shape[::-1], dtype=torch.bfloat16).t() if turned else x
     capfd.readouterr()
-    assert ".entry" in ptx(host, x)
+    assert ".entry" in ptx(k.show_parts, x, name, k_major, tile)
     said = capfd.readouterr().out
-    simulate(host, x)
+    simulate(k.show_parts, x, name, k_major, tile)
     assert capfd.readouterr().out == said and len(said.splitlines()) == 5
 
 
@@ -101,10 +93,10 @@ def test_the_compiler_takes_the_kernels():
     ptx, torch = compiler()
     x = torch.zeros(32, 64)
     for kind in (k.PLAIN, k.SWIZZLED):
-        text = ptx(k.Doubled(kind), x, torch.zeros(32, 64))
+        text = ptx(k.doubled, x, torch.zeros(32, 64), kind)
         assert "elect.sync" in text and "cp.async.bulk.tensor.2d" in text
-    assert "multicast::cluster" in ptx(k.SharedRow(), torch.zeros(8, 32), torch.zeros(2, 8, 32))
-    assert "cp.reduce.async.bulk.tensor" in ptx(k.Summed(), torch.zeros(32, 32), torch.zeros(4, 32))
+    assert "multicast::cluster" in ptx(k.shared_row, torch.zeros(8, 32), torch.zeros(2, 8, 32))
+    assert "cp.reduce.async.bulk.tensor" in ptx(k.summed, torch.zeros(32, 32), torch.zeros(4, 32))
     assert ".entry" in ptx(k.show_masks, torch.zeros((2, 8), dtype=torch.int32))
 
 

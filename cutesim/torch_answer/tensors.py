@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from ..values.numeric import BFloat16
+from . import types
 from .printing import numbers
 from .types import (
     DEFAULT,
@@ -19,9 +20,6 @@ from .types import (
     bool,
     float16,
     float32,
-    float64,
-    int16,
-    int32,
     int64,
     missing,
     on_gpu,
@@ -504,14 +502,5 @@ for _name, _dtype in {"any": bool, "all": bool, "amax": None, "amin": None, "arg
         return tensor_of(getattr(np, _name)(values_of(self), dim, keepdims=keepdim), _dtype or self.dtype)
 
     setattr(Tensor, _name, _along)
-for _name, _dtype in {
-    "double": float64,
-    "float": float32,
-    "half": float16,
-    "bfloat16": bfloat16,
-    "long": int64,
-    "int": int32,
-    "short": int16,
-    "bool": bool,
-}.items():
-    setattr(Tensor, _name, lambda self, _dtype=_dtype: self.to(_dtype))
+for _name in "double float half bfloat16 long int short bool".split():
+    setattr(Tensor, _name, lambda self, _name=_name: self.to(getattr(types, _name)))

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from ..context import fail
+from ..context import refused
 from .arithmetic import flush
 from .numeric import Float32, Float64, TensorSSA, Value, binary, convert_array, require_arithmetic, scalar, type_of
 
@@ -21,7 +21,7 @@ def _apply(x, function, fast=None, fastmath=False):
         x = scalar(x)
     dtype = type_of(x)
     if not dtype.is_float:
-        raise fail("language", f"a function of cute.math takes floating-point numbers, got {dtype}; convert it first")
+        raise refused(f"a function of cute.math takes floating-point numbers, got {dtype}; convert it first")
     require_arithmetic(dtype, "a function of cute.math")
     if fastmath and fast is not None and dtype is Float32:
         a = fast(x.a)
@@ -76,7 +76,7 @@ def rcp(x, fastmath=False, approx=False, ftz=False, **_):
 def atan2(y, x, fastmath=False, **_):
     wide = [v if isinstance(v, (Value, TensorSSA)) else scalar(v) for v in (y, x)]
     if type(wide[0]) is not type(wide[1]) or wide[0].dtype is not wide[1].dtype:
-        raise fail("language", "cute.math.atan2 takes two numbers, or two vectors, of one type")
+        raise refused("cute.math.atan2 takes two numbers, or two vectors, of one type")
     return _apply(wide[0], lambda a: np.arctan2(a, wide[1].a.astype(np.float64)))
 
 

@@ -20,7 +20,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from ..context import STATE, all_of, any_of, executing, fail, not_simulated, wrong_kind
+from ..context import STATE, all_of, any_of, executing, fail, not_simulated, refused, wrong_kind
 from ..layouts.layout import (
     Extent,
     crd2idx,
@@ -210,9 +210,7 @@ class _Arithmetic:
     def __neg__(self):
         require_arithmetic(self.dtype, "-")
         if self.dtype is Boolean and isinstance(self, Value):
-            raise fail(
-                "language", "- of a Boolean is refused by the DSL; write `not x`, or convert it: cutlass.Int32(x)"
-            )
+            raise refused("- of a Boolean is refused by the DSL; write `not x`, or convert it: cutlass.Int32(x)")
         return self._like(self.dtype, -self.a if self.dtype is not Boolean else ~self.a)
 
     def __invert__(self):
@@ -222,15 +220,13 @@ class _Arithmetic:
         return self._like(self.dtype, np.abs(self.a))
 
     def __bool__(self):
-        raise fail(
-            "language",
+        raise refused(
             "a value known only when the kernel runs is used where Python needs True or False now; "
             "use `if` on it in a @cute.kernel or @cute.jit function (a helper needs @cute.jit for that), or cute.where",
         )
 
     def __index__(self):
-        raise fail(
-            "language",
+        raise refused(
             "a value known only when the kernel runs is used where Python needs a number now (a list index, range_constexpr, "
             "a shape); make it a Constexpr, or use range_constexpr for the loop",
         )
@@ -240,7 +236,7 @@ class _Arithmetic:
     __len__ = __index__
 
     def __iter__(self):
-        raise fail("language", f"cannot loop over a {type(self).__name__}; index it in a loop with range_constexpr")
+        raise refused(f"cannot loop over a {type(self).__name__}; index it in a loop with range_constexpr")
 
 
 def _operators(symbol: str) -> tuple:
@@ -276,15 +272,13 @@ class Value(_Arithmetic):
     def bitcast(self, dtype: DType, **_) -> Value:
         """The same bits read as another type of the same width."""
         if dtype.width != self.dtype.width:
-            raise fail("language", f"bitcast from {self.dtype} to {dtype}: the widths differ")
+            raise refused(f"bitcast from {self.dtype} to {dtype}: the widths differ")
         return Value(dtype, dtype.decode(self.dtype.encode(self.a).view(dtype.storage)))
 
     __iter__ = None  # Python would ask `__getitem__`
 
     def __getitem__(self, _):
-        raise fail(
-            "language", "one number has no index; a tensor takes all of its own in one pair of brackets: mX[row, col]"
-        )
+        raise refused("one number has no index; a tensor takes all of its own in one pair of brackets: mX[row, col]")
 
     @property
     def width(self) -> int:
@@ -317,7 +311,7 @@ class Literal(Value):
 
     def __index__(self):
         if self.dtype.is_float:
-            raise fail("language", f"{self.dtype} where Python needs a whole number; convert it: cutlass.Int32(...)")
+            raise refused(f"{self.dtype} where Python needs a whole number; convert it: cutlass.Int32(...)")
         return int(self.value)
 
     __int__ = __index__
@@ -398,8 +392,7 @@ class TensorSSA(_Arithmetic):
 
     def to(self, dtype: DType, **_) -> TensorSSA:
         if dtype is Boolean and self.dtype.is_float:
-            raise fail(
-                "language",
+            raise refused(
                 f".to(Boolean) of a {self.dtype} vector is not simulated: CuTe DSL 4.8.1 compiles it to the opposite, True "
                 "where the number is 0; compare with `!= 0` instead",
             )
@@ -415,9 +408,7 @@ class TensorSSA(_Arithmetic):
 
     def reshape(self, shape) -> TensorSSA:
         if product(shape) != product(self.shape):
-            raise fail(
-                "language", f"cannot reshape {self.shape} to {shape}: {product(self.shape)} and {product(shape)} values"
-            )
+            raise refused(f"cannot reshape {self.shape} to {shape}: {product(self.shape)} and {product(shape)} values")
         return TensorSSA(self.dtype, self.a, shape)
 
     def broadcast_to(self, shape) -> TensorSSA:
@@ -432,7 +423,7 @@ class TensorSSA(_Arithmetic):
         at = _indices(coord)
         if has_none(coord):
             if any(isinstance(c, np.ndarray) for c in flatten_to_tuple(at)):
-                raise fail("language", "slicing a register vector at a dynamic coordinate is refused by the DSL")
+                raise refused("slicing a register vector at a dynamic coordinate is refused by the DSL")
             part, first = slice_and_offset(at, layout)
             index = first + offsets(part)
             self._check(index, coord)
@@ -460,11 +451,9 @@ class TensorSSA(_Arithmetic):
         """Left fold over the values (all of them, or the modes a profile marks), starting at `init_val`."""
         require_arithmetic(self.dtype, "reduce")
         if init_val is None or reduction_profile is None:
-            raise fail("language", "reduce needs init_val and reduction_profile (0: over all values)")
+            raise refused("reduce needs init_val and reduction_profile (0: over all values)")
         if str(op) in ("MAX", "MIN") and not self.dtype.is_float:
-            raise fail(
-                "language", f"the DSL refuses reduce({op}) of {self.dtype}; fold the elements with cutlass.max or min"
-            )
+            raise refused(f"the DSL refuses reduce({op}) of {self.dtype}; fold the elements with cutlass.max or min")
         if reduction_profile != 0:
             return _reduce_modes(self, op, init_val, reduction_profile)
         return Value(self.dtype, _fold(self.a, self.dtype, str(op), init_val))
@@ -517,7 +506,7 @@ def _indices(coord):
     if not isinstance(coord, Value):
         return coord
     if not coord.dtype.is_integer:
-        raise fail("language", f"an index must be an integer, got {coord.dtype}")
+        raise refused(f"an index must be an integer, got {coord.dtype}")
     return coord.a.astype(np.int64)
 
 
@@ -526,13 +515,11 @@ def _broadcast(a, shape, target):
     if shape == target:
         return a
     if not isinstance(shape, tuple) or not isinstance(target, tuple) or len(shape) != len(target):
-        raise fail(
-            "language", f"cannot broadcast {shape} with {target}: ranks differ (a TensorSSA broadcasts only modes of 1)"
-        )
+        raise refused(f"cannot broadcast {shape} with {target}: ranks differ (a TensorSSA broadcasts only modes of 1)")
     source = [product(s) for s in shape]
     wanted = [product(s) for s in target]
     if any(s != w and s != 1 for s, w in zip(source, wanted)):
-        raise fail("language", f"cannot broadcast {shape} to {target}: only a mode of 1 is repeated")
+        raise refused(f"cannot broadcast {shape} to {target}: only a mode of 1 is repeated")
     lead = a.shape[:2]
     spread = np.broadcast_to(a.reshape(lead + tuple(reversed(source))), lead + tuple(reversed(wanted)))
     return spread.reshape(lead + (-1,))
@@ -567,16 +554,14 @@ def truth(x, what: str = "the condition"):
     if isinstance(x, Value):
         return x.a if x.dtype is Boolean else x.a != 0
     if isinstance(x, TensorSSA):
-        raise fail("language", f"{what} is a vector of {x.numel} values; reduce it to one, or use cute.where")
+        raise refused(f"{what} is a vector of {x.numel} values; reduce it to one, or use cute.where")
     return None
 
 
 def constant_number(x, what: str) -> int:
     """A Python integer, or a clear refusal of a dynamic one."""
     if isinstance(x, Value) and type(x) is not Literal:
-        raise fail(
-            "language", f"{what} must be known while tracing (a Constexpr), not a value known only when the kernel runs"
-        )
+        raise refused(f"{what} must be known while tracing (a Constexpr), not a value known only when the kernel runs")
     return operator.index(x)
 
 
@@ -609,17 +594,14 @@ def _eight_bits(a: np.ndarray, source: DType, target: DType) -> np.ndarray:
     """What is rounded in a conversion from or to a float of 8 bits; the compiler has those alone that instructions have."""
     other = source if target._coding else target
     if other._coding or not other.is_float:
-        raise fail(
-            "language", f"the compiler fails at a conversion of {source} to {target}; convert to Float32 in between"
-        )
+        raise refused(f"the compiler fails at a conversion of {source} to {target}; convert to Float32 in between")
     return a.astype(np.float32) if source is Float64 else a
 
 
 def require_arithmetic(dtype: DType, op: str) -> None:
     if dtype._coding:
-        raise fail(
-            "language",
-            f"{op} of {dtype}: the compiler fails at arithmetic on floats of 8 bits; convert to Float32 first",
+        raise refused(
+            f"{op} of {dtype}: the compiler fails at arithmetic on floats of 8 bits; convert to Float32 first"
         )
 
 
@@ -711,7 +693,7 @@ def _joined(tx: DType, ty: DType) -> DType:
         return tx
     if tx.is_float and ty.is_float:
         if tx._coding and ty._coding:
-            raise fail("language", f"{tx} and {ty} have no common type; convert them to Float32")
+            raise refused(f"{tx} and {ty} have no common type; convert them to Float32")
         return Float16 if {tx, ty} == {BFloat16, Float16} else max(tx, ty, key=_RANK.get)
     if not tx.is_float and not ty.is_float:
         return max(tx, ty, key=_RANK.get)
@@ -753,9 +735,7 @@ def operands(x, y, dtype):
 def _common_shape(s, t):
     s, t = (x if isinstance(x, tuple) else (x,) for x in (s, t))  # a bare extent is a mode like (n,)
     if not isinstance(s, tuple) or not isinstance(t, tuple) or len(s) != len(t):
-        raise fail(
-            "language", f"shapes {s} and {t} do not match: a TensorSSA broadcasts only equal ranks with modes of 1"
-        )
+        raise refused(f"shapes {s} and {t} do not match: a TensorSSA broadcasts only equal ranks with modes of 1")
     return tuple(b if product(a) == 1 else a for a, b in zip(s, t))
 
 
@@ -790,7 +770,7 @@ def binary(op: str, x, y):
         return wrap(dtype, dtype.round(result) if dtype is BFloat16 else result)
     if op in _BITS:
         if dtype.is_float:
-            raise fail("language", f"{op} needs integers or booleans, got {dtype}")
+            raise refused(f"{op} needs integers or booleans, got {dtype}")
         ax, ay, wrap = operands(x, y, dtype)
         return wrap(dtype, _BITS[op](ax, ay))
     if op in ("<<", ">>"):

@@ -10,7 +10,7 @@ import inspect
 import sys
 import types
 
-from ..context import STATE, fail, not_simulated
+from ..context import STATE, not_simulated, refused
 
 
 class Open:
@@ -74,4 +74,4 @@ def indexed_by_a_package(tensors: Open, tensor, method: str, coord, *value):
     if type(Ellipsis) in _kinds(coord):
         raise not_simulated("... in a coordinate, which is not CuTe DSL's own,")
     text = "a CuTe tensor takes no slices: None keeps a whole mode, as in mX[row, None]; cute.local_tile cuts a tile"
-    raise fail("language", text)
+    raise refused(text)

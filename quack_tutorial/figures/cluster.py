@@ -15,20 +15,8 @@ from .wording import active, counted, element, full, line_of, origin, picked, ra
 TOP, HEIGHT, ARROWS, FONT = 30, 24, 74, 12
 MOST_BLOCKS, MOST_ON_A_PHONE, MOST_WORDS, WORD_BYTES = 8, 4, 32, 4
 SEEN = (
-    Op.MBARRIER_INIT,
-    Op.MBARRIER_ARRIVE,
-    Op.MBARRIER_EXPECT,
-    Op.MBARRIER_WAIT,
-    Op.MBARRIER_RESUME,
-    Op.CLUSTER_ARRIVE,
-    Op.CLUSTER_WAIT,
-    Op.CLUSTER_RESUME,
-    Op.STORE_ASYNC,
-    Op.BULK_COPY,
-    Op.ASYNC_DONE,
-    Op.LOAD,
-    Op.STORE,
-    Op.EXIT,
+    "MBARRIER_INIT MBARRIER_ARRIVE MBARRIER_EXPECT MBARRIER_WAIT MBARRIER_RESUME CLUSTER_ARRIVE CLUSTER_WAIT CLUSTER_RESUME "
+    "STORE_ASYNC BULK_COPY ASYNC_DONE LOAD STORE EXIT"
 )
 
 
@@ -308,7 +296,7 @@ class _Run:
     def _groups(self) -> list:
         """The events to show, those together that make one step: of one block and kind, or of one message."""
         groups = []
-        for event in self.events[np.isin(self.events["op"], [int(op) for op in SEEN])]:
+        for event in self.events[np.isin(self.events["op"], [int(Op[name]) for name in SEEN.split()])]:
             op = Op(int(event["op"]))
             if op in (Op.LOAD, Op.STORE) and not self._drawn(event, op):
                 continue

@@ -13,10 +13,10 @@
 | numbers that the source gives                    | what is known of `Int32(4)` while tracing, and how it is computed with      |
 | what a tensor takes                              | which numbers may be stored in which types                                  |
 
-`ACCEPTED` and `REFUSED`, at the end, name them; the tests run each on the simulator and hand each to the real compiler.
+`TAKEN` and `REFUSED`, at the end, name them; the tests run each on the simulator and hand each to the real compiler.
 """
 
-from typing import Optional
+from typing import Any, NamedTuple, Optional
 
 import cutlass
 import cutlass.cute as cute
@@ -38,9 +38,76 @@ class Box:
         self.v = v
 
 
+class Reader:
+    """A plain Python object that a kernel has."""
+
+    def first(self, x):
+        return x[0]
+
+
+class Reading:
+    def __init__(self):
+        self.reader = Reader()
+
+    @cute.jit
+    def __call__(self, x: cute.Tensor, out: cute.Tensor):
+        self.kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+
+class MethodOfSelf(Reading):
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, out: cute.Tensor):
+        lane = cute.arch.thread_idx()[0]
+        if lane > 3:
+            out[lane] = self.reader.first(x)
+
+
+class MethodOfALocal(Reading):
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, out: cute.Tensor):
+        reader, lane = self.reader, cute.arch.thread_idx()[0]
+        if lane > 3:
+            out[lane] = reader.first(x)
+
+
+class Place(NamedTuple):
+    row: Any
+    column: Any
+
+
+method_of_self, method_of_a_local = MethodOfSelf(), MethodOfALocal()
+READER = Reader()
+
+
+@cute.jit
+def reads(reader, x, out, lane):
+    for _ in range(lane):
+        out[lane] = reader.first(x)
+
+
 @cute.jit
 def change(held, x):
     held[0] = x[0]
+
+
+@cute.jit
+def copied(piece, out):
+    r = cute.make_rmem_tensor((4,), cutlass.Float32)
+    cute.copy(cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), cutlass.Float32, num_bits_per_copy=128), piece, r)
+    out[cute.arch.thread_idx()[0]] = r[0]
+
+
+@cute.jit
+def pairs(x):
+    return cute.make_tensor(x.iterator, cute.make_layout((8, 8, 32), stride=(256, 2, 1)))
+
+
+def there():
+    s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(32))
+    return cute.arch.map_dsmem_ptr(s.iterator, 0)
+
+
+eight = launched(8)
 
 
 # ---- what the package's kernels do ------------------------------------------------------------------------------------------
@@ -124,23 +191,6 @@ def storing(number: str, dtype: str):
         out[tidx] = x[tidx]
 
     return store
-
-
-def dsmem_ordered(loads):
-    @one_warp
-    @cute.kernel
-    def kernel(x: cute.Tensor, out: cute.Tensor):
-        s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(32))
-        there = cute.arch.map_dsmem_ptr(s.iterator, 0)
-        if cutlass.const_expr(loads):
-            out[0] = cute.arch.load(there, cutlass.Float32)
-        else:
-            cute.arch.store(there, x[0])
-
-    return kernel
-
-
-dsmem_arch_load, dsmem_arch_store = dsmem_ordered(True), dsmem_ordered(False)
 
 
 def given(parameter, constexpr=False):
@@ -231,151 +281,78 @@ class HelperOfThis:
 kernel_of_this, host_of_this, helper_of_this = KernelOfThis(), HostOfThis(), HelperOfThis()
 
 
-ACCEPTED = (
-    "where_with_float exp_of_bf16 vector_at_lane vector_in_range vector_slice vector_row vector_nested_slice "
-    "vector_of_bare_extent any_and_all any_with_constants any_of_vector all_as_value rebind_registers rebind_view "
-    "rebind_pointer swap_in_while rebind_in_helper rebind_argument list_set dict_set list_rebind list_alias "
-    "list_made_inside list_in_static_loop object_inside list_nested while_list fragment_views fragment_view_dynamic "
-    "stride_zero unroll_range grid_stride vector_past_the_end "
-    "constant_if_new_name plain_if_changes_value constant_if_returns constant_if_breaks literals_are_known literals_are_python_s "
-    "counter_bound_before kernel_gets_text_as_constexpr renamed_constexpr helper_of_this"
-).split()
-# name: what the simulator says
-REFUSED = {
-    "literal_after_if": "const_expr needs a value known while tracing",
-    "literal_as_if": "y is bound first inside a dynamic `if`",
-    "where_mixed": "one type, got BFloat16 and Float32",
-    "where_with_int": "one type, got Float32 and Int32",
-    "where_bf16_with_float": "one type, got BFloat16 and Float32",
-    "where_of_two_numbers": "at least one of the two choices must be a vector",
-    "where_of_one_condition": "needs a vector condition",
-    "exp_of_int": "takes floating-point numbers, got Int32",
-    "exp_of_ints": "takes floating-point numbers, got Int32",
-    "vector_sliced_at_lane": "slicing a register vector at a dynamic coordinate",
-    "any_of_generator": "where Python needs True or False now",
-    "rebind_space": "t changes type in a dynamic `if` or loop",
-    "rebind_layout": "t changes type in a dynamic `if` or loop",
-    "rebind_type": "t changes type in a dynamic `if` or loop",
-    "rebind_alignment": "t changes type in a dynamic `if` or loop",
-    "list_append": "held has 1 element on one path of a dynamic `if` or loop and 2 on the other",
-    "list_append_loop": "held has 0 elements on one path of a dynamic `if` or loop and 1 on the other",
-    "list_type_change": "held[0] changes type in a dynamic `if` or loop: Int32 and Float32",
-    "list_static_after": "must be known while tracing",
-    "object_set": "b is a Python object that a dynamic `if` or loop changes",
-    "object_loop": "b is a Python object that a dynamic `if` or loop changes",
-    "plain_if_new_name": "y is bound first inside a dynamic `if` or loop",
-    "const_expr_not_at_the_top": "y is bound first inside a dynamic `if` or loop",
-    "plain_if_makes_dynamic": "must be known while tracing",
-    "plain_if_changes_type": "y changes type in a dynamic `if` or loop",
-    "plain_if_returns": "return inside an `if` or loop",
-    "plain_if_breaks": "break inside an `if` without const_expr",
-    "untaken_if_returns": "return inside an `if` or loop",
-    "untaken_loop_returns": "return inside an `if` or loop",
-    "untaken_if_breaks": "break inside an `if` without const_expr",
-    "untaken_if_allocates": "smem is a Python object that a dynamic `if` or loop changes",
-    "plain_while_makes_dynamic": "must be known while tracing",
-    "reduce_without_init": "reduce needs init_val and reduction_profile",
-    "dsmem_load": "a tensor over map_dsmem_ptr has no element access",
-    "dsmem_store": "a tensor over map_dsmem_ptr has no element access",
-    "dsmem_arch_load": "cute.arch.load takes no pointer of map_dsmem_ptr",
-    "dsmem_arch_store": "cute.arch.store takes no pointer of map_dsmem_ptr",
-    "counter_after_loop": "i is bound first inside a dynamic `if` or loop, so it is gone after it",
-    "kernel_gets_text": "plain gets an object (str) as more, and the DSL refuses that",
-    "kernel_gets_function": "plain gets a function as more, and the DSL refuses that",
-    "default_is_dynamic": "must be known while tracing",
-    "kernel_of_this": "kernel gets an object (KernelOfThis) as this, and the DSL refuses that",
-    "host_of_this": "HostOfThis.__call__ is a method that the host calls, and calls its object this",
+WANTED = {
+    "renamed_constexpr": "np.where(lane < 3, lane, -7)",
+    "helper_of_this": "2 * lane",
+    "method_of_self": "np.where(lane > 3, 0, -7)",
 }
-
-
-write(
+TAKEN = write(
     globals(),
     """
 # types
-where_mixed:
-    w = cute.where(v > 0.0, v.to(cutlass.BFloat16), v)
-    out[0] = w[0].to(cutlass.Float32)
-where_with_int:
-    w = cute.where(v > 0.0, v, 0)
-    out[0] = w[0]
-where_with_float:
+where_with_float = [0]:
     w = cute.where(v > 0.0, v, 0.0)
     out[0] = w[0]
-where_bf16_with_float:
-    v = cute.make_tensor(x.iterator, cute.make_layout(4)).load().to(cutlass.BFloat16)
-    w = cute.where(v > v, v, 0.0)
-    out[0] = w[0].to(cutlass.Float32)
-where_of_two_numbers:
-    w = cute.where(v > 0.0, 1.0, 0.0)
-    out[0] = w[0]
-where_of_one_condition:
-    w = cute.where(x[0] > 0.0, x[0], x[1])
-    out[0] = w
-exp_of_int:
-    out[tidx] = cute.math.exp(tidx)
-exp_of_ints:
-    v = cute.make_tensor(x.iterator, cute.make_layout(4)).load().to(cutlass.Int32)
-    out[0] = cute.math.exp(v)[0]
-exp_of_bf16:
-    out[0] = cute.math.exp(x[0].to(cutlass.BFloat16)).to(cutlass.Float32)
+exp_of_bf16 = [1]: out[0] = cute.math.exp(x[0].to(cutlass.BFloat16)).to(cutlass.Float32)
 # register vectors
-vector_at_lane:
-    out[tidx] = v[tidx % 4]
-vector_in_range:
+vector_at_lane = lane % 4: out[tidx] = v[tidx % 4]
+vector_in_range = 6:
     v = cute.make_tensor(x.iterator, cute.make_layout((4, 2))).load()
     s = cutlass.Float32(0.0)
     for i in range(4):
         s += v[i, 0]
     out[tidx] = s
-vector_slice:
+vector_slice = [6 + 22]:
     v = cute.make_tensor(x.iterator, cute.make_layout((4, 2))).load()
     w = v[None, 1]
     out[0] = w[2] + w.reduce(cute.ReductionOp.ADD, 0.0, 0)
-vector_sliced_at_lane:
-    v = cute.make_tensor(x.iterator, cute.make_layout((4, 2))).load()
-    w = v[None, tidx % 2]
-    out[0] = w[2]
-vector_row:
+vector_row = [2, 3]:
     v = cute.make_tensor(x.iterator, cute.make_layout((4, 2), stride=(2, 1))).load()
     w = v[1, None]
     out[0] = w[0]
     out[1] = w[1]
-vector_nested_slice:
+vector_nested_slice = [12]:
     v = cute.make_tensor(x.iterator, cute.make_layout(((4, 2), 2))).load()
     w = v[(None, 1), 1]
     u = v[None, 0]
     out[0] = w[0] + u[0]
-vector_past_the_end:
-    out[tidx] = v[tidx % 5]
-vector_of_bare_extent:
+vector_of_bare_extent = [2]:
     v = cute.make_tensor(x.iterator, cute.make_layout((4,))).load()
     u = cute.make_tensor(x.iterator, cute.make_layout(4)).load()
     w = v + u
     out[0] = w[1]
+# 128 bits from an address that is known to be a multiple of 16 bytes
+wide_tile @eight = 4 * lane[:8]: copied(cute.local_tile(x, (4,), (tidx,)), out)
+wide_by_an_assumption @eight = [0] * 8:
+    copied(cute.make_tensor(x.iterator + cute.assume(cutlass.Int32(x[0]), divby=4), cute.make_layout(4)), out)
+wide_past_four @eight = 4 * lane[:8] + 4: copied(cute.local_tile(cute.domain_offset((4,), x), (4,), (tidx,)), out)
+wide_of_a_constant_row @eight = 4 * lane[:8] + 4:
+    copied(cute.local_tile(pairs(x)[cutlass.Int32(x[0]), 2, None], (4,), (tidx,)), out)
+not_so_wide @eight = 4 * lane[:8]:
+    r = cute.make_rmem_tensor((4,), cutlass.Float32)
+    cute.autovec_copy(cute.local_tile(cute.domain_offset((cutlass.Int32(x[0]),), x), (4,), (tidx,)), r)
+    out[tidx] = r[0]
 # any and all
-any_and_all:
+any_and_all = np.where((lane < 3) | (lane > 8), lane, -7):
     if any([tidx < 3, tidx > 8]):
         out[tidx] = x[tidx]
     if all([tidx < 3, tidx > 8]):
         out[tidx] = x[tidx]
-any_with_constants:
+any_with_constants = np.where(lane > 3, lane, -7):
     if any([False, tidx > 3]):
         out[tidx] = x[tidx]
     if all([True, tidx > 3]):
         out[tidx] = x[tidx]
-any_of_generator:
-    if any(tidx > k for k in range(3)):
-        out[tidx] = x[tidx]
-any_of_vector:
+any_of_vector = lane:
     if cute.any_(v > 0.0):
         out[tidx] = x[tidx]
     if cute.all_(v > 0.0):
         out[tidx] = x[tidx]
-all_as_value:
+all_as_value = 0:
     ok = all([tidx < 3, x[0] > 0.0])
     out[tidx] = ok.to(cutlass.Float32)
 # tensors rebound where lanes part
-rebind_registers:
+rebind_registers = np.where(half, 2, 1):
     a = cute.make_rmem_tensor(4, cutlass.Float32)
     b = cute.make_rmem_tensor(4, cutlass.Float32)
     a.fill(1.0)
@@ -384,38 +361,17 @@ rebind_registers:
     if tidx < 16:
         r = b
     out[tidx] = r[0]
-rebind_view:
+rebind_view = lane % 8 + 4 * half:
     t = cute.domain_offset((0,), x)
     if tidx < 16:
         t = cute.domain_offset((4,), x)
     out[tidx] = t[tidx % 8]
-rebind_space:
-    s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
-    t = x
-    if tidx < 16:
-        t = s
-    out[tidx] = t[tidx]
-rebind_layout:
-    t = cute.make_tensor(x.iterator, cute.make_layout(8))
-    if tidx < 16:
-        t = cute.make_tensor(x.iterator, cute.make_layout(8, stride=2))
-    out[tidx] = t[3]
-rebind_type:
-    t = cute.make_rmem_tensor(4, cutlass.Float32)
-    if tidx < 16:
-        t = cute.make_rmem_tensor(4, cutlass.Int32)
-    out[tidx] = cutlass.Float32(t[3])
-rebind_pointer:
+rebind_pointer = np.where(half, 5, 1):
     p = x.iterator
     if tidx < 16:
         p = x.iterator + 4
     out[tidx] = cute.make_tensor(p, cute.make_layout(4))[1]
-rebind_alignment:
-    t = x
-    for i in range(4):
-        t = cute.domain_offset((1,), t)
-    out[tidx] = t[1]
-swap_in_while:
+swap_in_while = np.repeat([35, 43, 24, 32, 13], [1, 8, 8, 8, 7]):
     a = cute.make_rmem_tensor(4, cutlass.Float32)
     b = cute.make_rmem_tensor(4, cutlass.Float32)
     a.fill(1.0)
@@ -428,7 +384,7 @@ swap_in_while:
         a[0] = a[0] + 1.0
         i += 8
     out[tidx] = a[0] + b[0] * 10.0
-rebind_in_helper:
+rebind_in_helper = np.where(half, 413, 1008):
     a = cute.make_rmem_tensor(4, cutlass.Float32)
     b = cute.make_rmem_tensor(4, cutlass.Float32)
     a.fill(1.0)
@@ -436,92 +392,69 @@ rebind_in_helper:
     r = pick(a, b, tidx < 16)
     r[1] = 7.0
     out[tidx] = a.load().reduce(cute.ReductionOp.ADD, 0.0, 0) * 100.0 + b.load().reduce(cute.ReductionOp.ADD, 0.0, 0)
-rebind_argument:
+rebind_argument = np.where(half, 1, -7):
     t = (x, out)
     s = t[0]
     if tidx < 16:
         s = t[1]
     s[tidx] = 1.0
 # lists, dicts and objects changed where lanes part
-list_set:
+list_set = lane + half:
     held = [x[tidx], x[0]]
     if tidx < 16:
         held[0] = held[0] + 1.0
     out[tidx] = held[0] + held[1]
-list_append:
-    held = [x[tidx]]
-    if tidx < 16:
-        held.append(x[0])
-    out[tidx] = held[0]
-dict_set:
+dict_set = lane + half:
     held = {"a": x[tidx]}
     if tidx < 16:
         held["a"] = held["a"] + 1.0
     out[tidx] = held["a"]
-object_set:
-    b = Box(x[tidx])
-    if tidx < 16:
-        b.v = b.v + 1.0
-    out[tidx] = b.v
-object_loop:
-    b = Box(x[tidx])
-    for i in range(4):
-        b.v = b.v + 1.0
-    out[tidx] = b.v
-list_rebind:
+list_rebind = np.where(half, 0, lane):
     held = [x[tidx], x[0]]
     if tidx < 16:
         held = [held[1], held[0]]
     out[tidx] = held[0]
-list_alias:
+list_alias = lane:
     held = [x[tidx], x[0]]
     other = held
     if tidx < 16:
         held[0] = held[0] + 1.0
     out[tidx] = other[0]
-list_type_change:
-    held = [0, 1]
-    if tidx < 16:
-        held[0] = x[tidx]
-    out[tidx] = cutlass.Float32(held[0])
-list_append_loop:
-    held = []
-    for i in range(4):
-        held.append(x[tidx])
-    out[tidx] = held[0]
-list_made_inside:
+list_made_inside = np.where(half, lane, -7):
     if tidx < 16:
         held = []
         held.append(x[tidx])
         out[tidx] = held[0]
-list_in_static_loop:
+list_in_static_loop = 1 * half:
     held = [0.0, 0.0]
     if tidx < 16:
         for k in cutlass.range_constexpr(2):
             held[k] = x[k]
     out[tidx] = held[0] + held[1]
-list_through_helper:
-    held = [x[tidx]]
-    if tidx < 16:
-        change(held, x)
-    out[tidx] = held[0]
-object_inside:
+object_inside = np.where(half, lane + 1, -7):
     if tidx < 16:
         b = Box(x[tidx])
         b.v = b.v + 1.0
         out[tidx] = b.v
-list_static_after:
-    held = [0.0, 2]
-    if tidx < 16:
-        held[0] = x[0]
-    for k in cutlass.range_constexpr(held[1]):
-        out[tidx] = held[0]
-list_nested:
+method_before_the_if = np.where(lane > 3, 0, -7):
+    reader = READER
+    first = reader.first(x)
+    if tidx > 3:
+        out[tidx] = first
+named_tuple_made_anew = lane + 1:
+    place = Place(0, tidx)
+    for turn in range(tidx):
+        place = Place(0, turn)
+    if tidx > 3:
+        place = Place(0, tidx)
+    out[tidx] = x[tidx] + 1.0
+    out[place.row + place.column] = x[place.column] + 1.0
+list_nested = np.where(half, lane, 1):
     grid = [[0.0, 1.0], [2.0, 3.0]]
     if tidx < 16:
         grid[0][1] = x[tidx]
     out[tidx] = grid[0][1]
-while_list:
+while_list = np.where(half, 15, 7):
     held = [0.0, 1.0]
     i = tidx
     while i < 64:
@@ -530,23 +463,7 @@ while_list:
         i += 16
     out[tidx] = held[0]
 # another block's shared memory
-dsmem_load @launched(32, blocks=2, cluster=2):
-    s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
-    s[tidx] = x[tidx]
-    cute.arch.cluster_arrive()
-    cute.arch.cluster_wait()
-    r = cute.make_tensor(cute.arch.map_dsmem_ptr(s.iterator, cutlass.Int32(1)), cute.make_layout(32))
-    out[tidx] = r[tidx]
-dsmem_store @launched(32, blocks=2, cluster=2):
-    s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
-    cute.arch.cluster_arrive()
-    cute.arch.cluster_wait()
-    r = cute.make_tensor(cute.arch.map_dsmem_ptr(s.iterator, cutlass.Int32(1)), cute.make_layout(32))
-    r[tidx] = x[tidx]
-    cute.arch.cluster_arrive()
-    cute.arch.cluster_wait()
-    out[tidx] = s[tidx]
-fragment_views:
+fragment_views = 774:
     r = cute.make_rmem_tensor(8, cutlass.Float32)
     r.fill(0.0)
     a = cute.make_tensor(r.iterator, cute.make_layout(4))
@@ -560,34 +477,26 @@ fragment_views:
     for k in cutlass.range_constexpr(8):
         t = t * 2.0 + s[k]
     out[tidx] = t + c.load().reduce(cute.ReductionOp.ADD, 0.0, 0)
-fragment_view_dynamic:
+fragment_view_dynamic = np.select([lane % 4 == 0, lane % 4 == 1, lane % 4 == 2], [3, lane + 3, lane], 0):
     r = cute.make_rmem_tensor(8, cutlass.Float32)
     r.fill(0.0)
     b = cute.make_tensor(r.iterator + tidx % 4, cute.make_layout(2))
     b[0] = x[tidx]
     b[1] = 3.0
     out[tidx] = r[1] + r[2]
-stride_zero:
+stride_zero = 10:
     w = cute.make_tensor(x.iterator, cute.make_layout((4, 8), stride=(0, 1)))
     v = w[1, None].load()
     out[tidx] = v[3] + w[tidx % 4, 7]
-unroll_range:
+unroll_range = 0 * lane + 34:
     s = cutlass.Float32(0.0)
     for i in cutlass.range(0, 8, unroll=4):
         s += x[i]
     for i in cutlass.range(4, unroll_full=True):
         s += x[i]
     out[tidx] = s
-int64_index:
-    label = x[tidx]
-    out[tidx] = x[label % 7]
 # plain ifs and loops: without const_expr the DSL stages them, even where Python knows the answer
-plain_if_new_name:
-    a = 3
-    if a > 2:
-        y = x[tidx]
-    out[tidx] = y
-constant_if_new_name:
+constant_if_new_name = lane:
     a = 3
     if cutlass.const_expr(a > 5):
         y = x[0]
@@ -596,112 +505,62 @@ constant_if_new_name:
     else:
         y = x[1]
     out[tidx] = y
-const_expr_not_at_the_top:
-    if not cutlass.const_expr(False):
-        y = x[tidx]
-    out[tidx] = y
-plain_if_makes_dynamic:
-    a, b = 3, 1
-    if a > 5:
-        b = 2
-    for _ in cutlass.range_constexpr(b):
-        out[tidx] = x[tidx]
-plain_if_changes_type:
-    a, y = 3, 0
-    if a > 2:
-        y = x[tidx]
-    out[tidx] = y
-plain_if_changes_value:
+plain_if_changes_value = lane * 2:
     a, y = 3, x[tidx]
     if a > 2:
         y = y * 2.0
     out[tidx] = y
 # numbers that the source gives
-literals_are_known:
+literals_are_known = 8111:
     y = cutlass.Float32(0.0)
     for i in cutlass.range_constexpr(cutlass.Int32(2) + 1):
         y += [1.0, 10.0, 100.0][cutlass.Int32(i)]
     if cutlass.const_expr(cutlass.min(cutlass.Int32(4), 9) * 2 > 7):
         y += int(cutlass.Int32(1) << 3) * 1000.0
     out[tidx] = y
-literals_are_python_s:
+literals_are_python_s = np.select([lane > 15, lane > 7], [f32(0.1) * f32(lane), f32(0.1 + 0.2)], f32(2 - 2**31)):
     out[tidx] = cutlass.Float32(cutlass.Int32(-7) % 3) + cutlass.Float32(cutlass.Int32(2**31 - 1) + 1)
     if tidx > 7:
         out[tidx] = cutlass.Float32(cutlass.BFloat16(0.1) + cutlass.BFloat16(0.2))
     if tidx > 15:
         out[tidx] = cutlass.Float16(0.1) * x[tidx]
-literal_after_if:
-    a = cutlass.Int32(1)
-    if tidx < 99:
-        a = cutlass.Int32(2)
-    out[tidx] = cutlass.const_expr(a) * 1.0
-literal_as_if:
-    if cutlass.Int32(3) > 2:
-        y = x[tidx]
-    out[tidx] = y
-plain_if_returns:
-    a = 3
-    if a > 2:
-        return
-    out[tidx] = x[tidx]
-untaken_if_returns:
-    if tidx >= 32:
-        return
-    out[tidx] = x[tidx]
-untaken_loop_returns:
-    if tidx >= 32:
-        for i in cutlass.range_constexpr(2):
-            out[tidx] = x[tidx] + i
-            return
-    out[tidx] = x[tidx]
-untaken_if_breaks:
-    for i in cutlass.range_constexpr(4):
-        if tidx >= 32:
-            if tidx >= 64:
-                break
-        out[tidx] = x[tidx] + i
-untaken_if_allocates:
-    smem = cutlass.memory.SmemAllocator()
-    if tidx >= 32:
-        buffer = smem.allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
-        buffer[tidx] = x[tidx]
-    out[tidx] = x[tidx]
-constant_if_returns:
+constant_if_returns = lane:
     out[tidx] = x[tidx]
     if cutlass.const_expr(True):
         return
     out[tidx] = x[0]
-plain_if_breaks:
-    for i in cutlass.range_constexpr(4):
-        if i == 2:
-            break
-        out[tidx] = x[tidx] + i
-constant_if_breaks:
+constant_if_breaks = lane + 1:
     for i in cutlass.range_constexpr(4):
         if cutlass.const_expr(i == 2):
             break
         out[tidx] = x[tidx] + i
-plain_while_makes_dynamic:
-    n = 3
-    while n > 0:
-        n -= 1
-    for _ in cutlass.range_constexpr(n + 1):
-        out[tidx] = x[tidx]
-reduce_without_init:
-    v = cute.make_tensor(x.iterator, cute.make_layout((4, 2))).load()
-    out[0] = v.reduce(cute.ReductionOp.MAX)
 # the two lists
-counter_after_loop:
-    for i in range(4):
-        out[i] = x[i]
-    out[0] = x[i]
-counter_bound_before:
+counter_bound_before = 20:
     i, total = 7, 0.0
     for i in range(4):
         total += x[i]
     for k in cutlass.range_constexpr(6):
         total += 1.0
     out[cute.arch.thread_idx()[0]] = total + x[i] + k
+""",
+)
+
+
+write(
+    globals(),
+    """
+# any and all
+# tensors rebound where lanes part
+# lists, dicts and objects changed where lanes part
+list_through_helper:
+    held = [x[tidx]]
+    if tidx < 16:
+        change(held, x)
+    out[tidx] = held[0]
+# another block's shared memory
+int64_index:
+    label = x[tidx]
+    out[tidx] = x[label % 7]
 cluster16(x, out, iters: cutlass.Int32) @launched(32, blocks=16, cluster=16, passing=True):
     rank = cute.arch.block_idx_in_cluster()
     smem = cutlass.memory.SmemAllocator()
@@ -739,3 +598,204 @@ cluster16(x, out, iters: cutlass.Int32) @launched(32, blocks=16, cluster=16, pas
     out[rank * 32 + tidx] = total
 """,
 )
+
+
+REFUSED = write(
+    globals(),
+    """
+# types
+where_mixed:
+    w = cute.where(v > 0.0, v.to(cutlass.BFloat16), v)
+    out[0] = w[0].to(cutlass.Float32)
+where_with_int:
+    w = cute.where(v > 0.0, v, 0)
+    out[0] = w[0]
+where_bf16_with_float:
+    v = cute.make_tensor(x.iterator, cute.make_layout(4)).load().to(cutlass.BFloat16)
+    w = cute.where(v > v, v, 0.0)
+    out[0] = w[0].to(cutlass.Float32)
+where_of_two_numbers:
+    w = cute.where(v > 0.0, 1.0, 0.0)
+    out[0] = w[0]
+where_of_one_condition:
+    w = cute.where(x[0] > 0.0, x[0], x[1])
+    out[0] = w
+atomic_max_of_floats: cute.arch.atomic_max(out.iterator, x[0])
+exp_of_int: out[tidx] = cute.math.exp(tidx)
+exp_of_ints:
+    v = cute.make_tensor(x.iterator, cute.make_layout(4)).load().to(cutlass.Int32)
+    out[0] = cute.math.exp(v)[0]
+# register vectors
+vector_sliced_at_lane:
+    v = cute.make_tensor(x.iterator, cute.make_layout((4, 2))).load()
+    w = v[None, tidx % 2]
+    out[0] = w[2]
+# 128 bits from an address that is not known to be a multiple of 16 bytes
+wide_from_anywhere @eight: copied(cute.make_tensor(x.iterator + cutlass.Int32(x[0]), cute.make_layout(4)), out)
+wide_from_four_times_anywhere @eight: copied(cute.make_tensor(x.iterator + 4 * cutlass.Int32(x[0]), cute.make_layout(4)), out)
+wide_past_anything @eight: copied(cute.local_tile(cute.domain_offset((cutlass.Int32(x[0]),), x), (4,), (tidx,)), out)
+wide_of_a_row @eight: copied(cute.local_tile(pairs(x)[cutlass.Int32(x[0]), cutlass.Int32(x[0]), None], (4,), (tidx,)), out)
+# any and all
+any_of_generator:
+    if any(tidx > k for k in range(3)):
+        out[tidx] = x[tidx]
+# tensors rebound where lanes part
+rebind_space:
+    s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
+    t = x
+    if tidx < 16:
+        t = s
+    out[tidx] = t[tidx]
+rebind_layout:
+    t = cute.make_tensor(x.iterator, cute.make_layout(8))
+    if tidx < 16:
+        t = cute.make_tensor(x.iterator, cute.make_layout(8, stride=2))
+    out[tidx] = t[3]
+rebind_type:
+    t = cute.make_rmem_tensor(4, cutlass.Float32)
+    if tidx < 16:
+        t = cute.make_rmem_tensor(4, cutlass.Int32)
+    out[tidx] = cutlass.Float32(t[3])
+rebind_alignment:
+    t = x
+    for i in range(4):
+        t = cute.domain_offset((1,), t)
+    out[tidx] = t[1]
+# lists, dicts and objects changed where lanes part
+list_append:
+    held = [x[tidx]]
+    if tidx < 16:
+        held.append(x[0])
+    out[tidx] = held[0]
+object_set:
+    b = Box(x[tidx])
+    if tidx < 16:
+        b.v = b.v + 1.0
+    out[tidx] = b.v
+object_loop:
+    b = Box(x[tidx])
+    for i in range(4):
+        b.v = b.v + 1.0
+    out[tidx] = b.v
+method_of_a_parameter: reads(READER, x, out, tidx)
+method_of_a_string:
+    reader = "abc"
+    if tidx > 3:
+        out[tidx] = cutlass.Float32(len(reader.upper()))
+list_type_change:
+    held = [0, 1]
+    if tidx < 16:
+        held[0] = x[tidx]
+    out[tidx] = cutlass.Float32(held[0])
+list_append_loop:
+    held = []
+    for i in range(4):
+        held.append(x[tidx])
+    out[tidx] = held[0]
+list_static_after:
+    held = [0.0, 2]
+    if tidx < 16:
+        held[0] = x[0]
+    for k in cutlass.range_constexpr(held[1]):
+        out[tidx] = held[0]
+# another block's shared memory
+dsmem_arch_load: out[0] = cute.arch.load(there(), cutlass.Float32)
+dsmem_arch_store: cute.arch.store(there(), x[0])
+dsmem_load @launched(32, blocks=2, cluster=2):
+    s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
+    s[tidx] = x[tidx]
+    cute.arch.cluster_arrive()
+    cute.arch.cluster_wait()
+    r = cute.make_tensor(cute.arch.map_dsmem_ptr(s.iterator, cutlass.Int32(1)), cute.make_layout(32))
+    out[tidx] = r[tidx]
+dsmem_store @launched(32, blocks=2, cluster=2):
+    s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
+    cute.arch.cluster_arrive()
+    cute.arch.cluster_wait()
+    r = cute.make_tensor(cute.arch.map_dsmem_ptr(s.iterator, cutlass.Int32(1)), cute.make_layout(32))
+    r[tidx] = x[tidx]
+    cute.arch.cluster_arrive()
+    cute.arch.cluster_wait()
+    out[tidx] = s[tidx]
+# plain ifs and loops: without const_expr the DSL stages them, even where Python knows the answer
+plain_if_new_name:
+    a = 3
+    if a > 2:
+        y = x[tidx]
+    out[tidx] = y
+const_expr_not_at_the_top:
+    if not cutlass.const_expr(False):
+        y = x[tidx]
+    out[tidx] = y
+plain_if_makes_dynamic:
+    a, b = 3, 1
+    if a > 5:
+        b = 2
+    for _ in cutlass.range_constexpr(b):
+        out[tidx] = x[tidx]
+plain_if_changes_type:
+    a, y = 3, 0
+    if a > 2:
+        y = x[tidx]
+    out[tidx] = y
+# numbers that the source gives
+literal_after_if:
+    a = cutlass.Int32(1)
+    if tidx < 99:
+        a = cutlass.Int32(2)
+    out[tidx] = cutlass.const_expr(a) * 1.0
+literal_as_if:
+    if cutlass.Int32(3) > 2:
+        y = x[tidx]
+    out[tidx] = y
+plain_if_returns:
+    a = 3
+    if a > 2:
+        return
+    out[tidx] = x[tidx]
+untaken_if_returns:
+    if tidx >= 32:
+        return
+    out[tidx] = x[tidx]
+untaken_loop_returns:
+    if tidx >= 32:
+        for i in cutlass.range_constexpr(2):
+            out[tidx] = x[tidx] + i
+            return
+    out[tidx] = x[tidx]
+untaken_if_breaks:
+    for i in cutlass.range_constexpr(4):
+        if tidx >= 32:
+            if tidx >= 64:
+                break
+        out[tidx] = x[tidx] + i
+untaken_if_allocates:
+    smem = cutlass.memory.SmemAllocator()
+    if tidx >= 32:
+        buffer = smem.allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
+        buffer[tidx] = x[tidx]
+    out[tidx] = x[tidx]
+plain_if_breaks:
+    for i in cutlass.range_constexpr(4):
+        if i == 2:
+            break
+        out[tidx] = x[tidx] + i
+plain_while_makes_dynamic:
+    n = 3
+    while n > 0:
+        n -= 1
+    for _ in cutlass.range_constexpr(n + 1):
+        out[tidx] = x[tidx]
+reduce_without_init:
+    v = cute.make_tensor(x.iterator, cute.make_layout((4, 2))).load()
+    out[0] = v.reduce(cute.ReductionOp.MAX)
+# the two lists
+counter_after_loop:
+    for i in range(4):
+        out[i] = x[i]
+    out[0] = x[i]
+""",
+)
+REFUSED += "method_of_a_local list_through_helper kernel_gets_text kernel_gets_function".split()
+REFUSED += "default_is_dynamic kernel_of_this host_of_this".split()
+TAKEN += "grid_stride kernel_gets_text_as_constexpr renamed_constexpr helper_of_this method_of_self".split()

@@ -25,7 +25,7 @@ def _changed(given: cutlass.Array) -> cutlass.Array:
 
 
 @cute.kernel
-def _copied(atom: cute.CopyAtom, source: cute.Tensor, out: cute.Tensor, waits: cutlass.Constexpr):
+def _copied(atom: cute.CopyAtom, source: cute.Tensor, out: cute.Tensor, waits: Constexpr):
     t, _, _ = cute.arch.thread_idx()
     smem = cutlass.memory.SmemAllocator()
     s = smem.allocate_tensor(Float32, cute.make_layout((8, 32), stride=(32, 1)), 128)
@@ -50,25 +50,20 @@ def _copied(atom: cute.CopyAtom, source: cute.Tensor, out: cute.Tensor, waits: c
             cute.copy_atom_call(four, registers, cute.local_tile(out[row, None], (4,), (t,)))
 
 
-class Copied:
+@cute.jit
+def copied(x: cute.Tensor, out: cute.Tensor, waits: Constexpr = True):
     """A tile by a tensor map into shared memory, then 20 of 32 columns of it out."""
-
-    def __init__(self, waits=True):
-        self.waits = waits
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        layout = cute.make_layout((8, 32), stride=(32, 1))
-        atom, source = cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileG2SOp(), x, layout, (8, 32))
-        _copied(atom, source, out, self.waits).launch(grid=1, block=32)
+    layout = cute.make_layout((8, 32), stride=(32, 1))
+    atom, source = cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileG2SOp(), x, layout, (8, 32))
+    _copied(atom, source, out, waits).launch(grid=1, block=32)
 
 
 @cute.kernel
 def _boxed(
     source: cutlass.GridConstant[tensor_map.TensorMap],
     out: cute.Tensor,
-    swizzled: cutlass.Constexpr,
-    waits: cutlass.Constexpr,
+    swizzled: Constexpr,
+    waits: Constexpr,
 ):
     t, _, _ = cute.arch.thread_idx()
     smem = cutlass.memory.SmemAllocator()
@@ -96,26 +91,96 @@ def _boxed(
         out[row, t] = s[row, t]
 
 
-class Boxed:
+@cute.jit
+def boxed(x: cute.Tensor, out: cute.Tensor, swizzled: Constexpr = False, waits: Constexpr = True):
     """Rows 28 to 35 of 32, columns 32 to 63 of 64, by a map made of an address; rows past the end are zeros."""
+    kinds = tensor_map.TensorMapSwizzle
+    made = tensor_map.create_tensor_map_tiled(
+        x.iterator.toint(),
+        Float32,
+        [Int64(64), Int64(32)],
+        [Int64(16)],
+        [32, 8],
+        swizzle=kinds.s128b if swizzled else kinds.none,
+        l2_promotion=tensor_map.TensorMapL2Promotion.none,
+        oob_fill=tensor_map.TensorMapFloatOOBFill.none,
+    )
+    _boxed(made, out, swizzled, waits).launch(grid=1, block=32)
 
-    def __init__(self, swizzled=False, waits=True):
-        self.swizzled, self.waits = swizzled, waits
 
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        kinds = tensor_map.TensorMapSwizzle
-        made = tensor_map.create_tensor_map_tiled(
-            x.iterator.toint(),
-            Float32,
-            [Int64(64), Int64(32)],
-            [Int64(16)],
-            [32, 8],
-            swizzle=kinds.s128b if self.swizzled else kinds.none,
-            l2_promotion=tensor_map.TensorMapL2Promotion.none,
-            oob_fill=tensor_map.TensorMapFloatOOBFill.none,
-        )
-        _boxed(made, out, self.swizzled, self.waits).launch(grid=1, block=32)
+# ---- the rest of cutlass.pipeline, and primitives that stand for what cute.arch has ----
+
+STAGES = 2
+
+
+@cute.kernel
+def _stored(atom: cute.CopyAtom, target: cute.Tensor, x: cute.Tensor, acquires: Constexpr):
+    t, _, _ = cute.arch.thread_idx()
+    s = cutlass.memory.SmemAllocator().allocate_tensor(
+        Float32, cute.make_layout((4, 32, STAGES), stride=(32, 1, 128)), 128
+    )
+    pipeline.pipeline_init_arrive(cluster_shape_mn=(1, 1), is_relaxed=True)
+    pipeline.pipeline_init_wait(cluster_shape_mn=(1, 1))
+    stores = pipeline.PipelineTmaStore.create(
+        num_stages=STAGES, producer_group=pipeline.CooperativeGroup(pipeline.Agent.Thread, 32)
+    )
+    g = cute.local_tile(target, (4, 32), (None, 0))
+    tOsO, tOgO = cpasync.tma_partition(
+        atom, 0, cute.make_layout(1), cute.group_modes(s, 0, 2), cute.group_modes(g, 0, 2)
+    )
+    for tile in cutlass.range_constexpr(cute.size(g, mode=[2])):
+        for i in cutlass.range_constexpr(4):
+            s[i, t, tile % STAGES] = x[4 * tile + i, t] + 1.0
+        cute.arch.fence_proxy("async.shared", space="cta")
+        cute.arch.sync_warp()
+        cute.copy(atom, tOsO[None, tile % STAGES], tOgO[None, tile])
+        stores.producer_commit()
+        if cutlass.const_expr(acquires):
+            stores.producer_acquire()
+        cute.arch.sync_warp()
+    stores.producer_tail()
+
+
+@cute.jit
+def stored(x: cute.Tensor, out: cute.Tensor, acquires: Constexpr = True):
+    """out = x + 1 through two stages; without acquiring, a stage is filled while its store still reads it."""
+    layout = cute.make_layout((4, 32), stride=(32, 1))
+    atom, target = cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileS2GOp(), out, layout, (4, 32))
+    _stored(atom, target, x, acquires).launch(grid=(1, 1, 1), block=(32, 1, 1))
+
+
+@cute.kernel
+def _primitive(x: cute.Tensor, out: cute.Tensor, waits: Constexpr):
+    t, _, _ = cute.arch.thread_idx()
+    primitives.griddepcontrol(primitives.GridDepAction.WAIT)
+    s = cutlass.memory.SmemAllocator().allocate_tensor(Int32, cute.make_layout(64), 16)
+    view = cutlass.make_array_view(x)
+    value = view[t]
+    near = primitives.shfl_sync(0xFFFFFFFF, value, 1, 31, primitives.Shfl.BFLY)
+    first = primitives.shfl_sync(0xFFFFFFFF, value, 0, 31, primitives.Shfl.IDX)
+    s[t] = near * 100 + first
+    primitives.bar_warp_sync(0xFFFFFFFF)
+    if cutlass.const_expr(waits):
+        primitives.barrier_cta_sync()
+    if t < 32:
+        primitives.barrier_cta_arrive(1, 64)
+    else:
+        primitives.barrier_cta_sync(1, thread_count=64)
+    out[0, t] = s[63 - t]
+    some = primitives.vote_sync(0xFFFFFFFF, t % 32 == 3, primitives.VoteSync.BALLOT)
+    out[1, t] = some
+    if primitives.elect_sync():
+        out[2, t // 32] = Int32(7)
+    if t < 32:
+        pipeline.arrive(2, 64)
+    else:
+        pipeline.arrive_and_wait(2, 64)
+    primitives.griddepcontrol(primitives.GridDepAction.LAUNCH_DEPENDENTS)
+
+
+@cute.jit
+def primitive(x: cute.Tensor, out: cute.Tensor, waits: Constexpr = True):
+    _primitive(x, out, waits).launch(grid=(1, 1, 1), block=(64, 1, 1))
 
 
 write(
@@ -173,7 +238,7 @@ vectors:
     out[3, t] = again[0] + Float32(cutlass.const_expr(w.numel() + halves.shape[0]))
     sixteen = cutlass.vector.full((2,), 1.5, dtype=Float16) * 3.0
     out[4, t] = Float32(sixteen[1]) / w[1]
-neighbours(x, out, arrives: cutlass.Constexpr = True) @launched(32, blocks=2, cluster=2, passing=True):
+neighbours(x, out, arrives: Constexpr = True) @launched(32, blocks=2, cluster=2, passing=True):
     """Each block writes the other's row, backwards; an arrival that is relaxed orders nothing."""
     t, _, _ = cute.arch.thread_idx()
     b, _, _ = cute.arch.block_idx()
@@ -188,7 +253,7 @@ neighbours(x, out, arrives: cutlass.Constexpr = True) @launched(32, blocks=2, cl
     out[b, t] = (peer + 31 - t).load()
     nvvm.cluster_arrive(aligned=True)
     nvvm.cluster_wait(aligned=True)
-polled(x, out, waits: cutlass.Constexpr = 'try') @launched(64, passing=True):
+polled(x, out, waits: Constexpr = 'try') @launched(64, passing=True):
     """One warp writes what the other reads once the mbarrier says so."""
     t, _, _ = cute.arch.thread_idx()
     bar = cutlass.Array(Int64, 1, space=cutlass.AddressSpace.smem, alignment=8)
@@ -216,7 +281,7 @@ polled(x, out, waits: cutlass.Constexpr = 'try') @launched(64, passing=True):
             while not primitives.mbarrier_try_wait_parity(bar, 0):
                 pass
         out[t - 32] = shared[63 - t]
-turns(x, out, waits: cutlass.Constexpr = True, rounds: cutlass.Constexpr = 1) @launched(64, passing=True):
+turns(x, out, waits: Constexpr = True, rounds: Constexpr = 1) @launched(64, passing=True):
     """Two warps change the same numbers by turns, three times each; of two rounds the first warp may be ahead."""
     t, _, _ = cute.arch.thread_idx()
     smem = cutlass.memory.SmemAllocator()

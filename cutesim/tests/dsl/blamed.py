@@ -1,7 +1,10 @@
 """Mistakes of a reader's, and names that the simulator lacks: each must be told as what it is."""
 
+import math
+
 import cutlass
 import cutlass.cute as cute
+import numpy as np
 from cutlass import Float32, Int32
 from cutlass.cute import size
 from cutlass.cute.arch import thread_idx
@@ -25,12 +28,12 @@ def host_touches(x: cute.Tensor):
 
 
 @cute.jit
-def host_leaves_the_tensor(x: cute.Tensor):
-    x[40] = 1.0
+def host_leaves_the_tensor(x: cute.Tensor, out: cute.Tensor):
+    x[140] = 1.0
 
 
 @cute.jit
-def host_asks_for_its_thread(x: cute.Tensor):
+def host_asks_for_its_thread(x: cute.Tensor, out: cute.Tensor):
     t, _, _ = cute.arch.thread_idx()
     x[t] = 1.0
 
@@ -53,93 +56,11 @@ class Scaled:
         return 0
 
 
-class Use:
-    """A kernel whose one line is `what`."""
+SCALED = Scaled(3)
 
-    def __init__(self, what):
-        self.what, self.scaled = what, Scaled(3)
 
-    @cute.jit
-    def __call__(self, x: cute.Tensor):
-        self.kernel(x).launch(grid=[1, 1, 1], block=[32, 1, 1])
-
-    @cute.kernel
-    def kernel(self, x: cute.Tensor):
-        t, _, _ = cute.arch.thread_idx()
-        inner = lambda a: a  # noqa: E731
-
-        def nested(a):
-            return a
-
-        if cutlass.const_expr(self.what == "operators"):
-            x[t] = Float32(self.scaled * 2 + self.scaled[1] + len(self.scaled))
-        if cutlass.const_expr(self.what == "unknown name"):
-            x[t] = Float32(tidx)  # noqa: F821
-        if cutlass.const_expr(self.what == "too many arguments"):
-            x[t] = reader_helper(1.0, 2.0, 3.0)
-        if cutlass.const_expr(self.what == "nested with none"):
-            x[t] = nested()
-        if cutlass.const_expr(self.what == "lambda with none"):
-            x[t] = inner()
-        if cutlass.const_expr(self.what == "index of a list"):
-            x[t] = [1.0, 2.0][2]
-        if cutlass.const_expr(self.what == "key of a dict"):
-            x[t] = {"a": 1.0}["b"]
-        if cutlass.const_expr(self.what == "division by zero"):
-            x[t] = 1.0 / (len("ab") - 2)
-        if cutlass.const_expr(self.what == "assert"):
-            assert len("ab") == 3, "not three"
-        if cutlass.const_expr(self.what == "int of a word"):
-            x[t] = int("two")
-        if cutlass.const_expr(self.what == "attribute of a function"):
-            x[t] = reader_helper.factor
-        if cutlass.const_expr(self.what == "index of a function"):
-            x[t] = reader_helper[0]
-        if cutlass.const_expr(self.what == "plus of an object"):
-            x[t] = self.scaled + 1
-        if cutlass.const_expr(self.what == "class without arguments"):
-            x[t] = Scaled().factor
-        if cutlass.const_expr(self.what == "list without append"):
-            [].add(1)
-
-        # what the simulator lacks
-        if cutlass.const_expr(self.what == "missing + number"):
-            x[t] = cute.no_such_thing + 1.0
-        if cutlass.const_expr(self.what == "number < missing"):
-            x[t] = Float32(t < cute.no_such_thing)
-        if cutlass.const_expr(self.what == "number of missing"):
-            x[t] = Float32(cute.no_such_thing)
-        if cutlass.const_expr(self.what == "store of missing"):
-            x[t] = cute.no_such_thing
-        if cutlass.const_expr(self.what == "missing as condition"):
-            x[t] = 1.0 if cute.no_such_thing else 2.0
-        if cutlass.const_expr(self.what == "loop over missing"):
-            for _ in cute.no_such_thing:
-                x[t] = 1.0
-        if cutlass.const_expr(self.what == "instance of missing"):
-            x[t] = 1.0 if isinstance(x.layout, cute.no_such_thing) else 2.0
-        if cutlass.const_expr(self.what == "shape of a tuple"):
-            print(x.shape.shape)
-        if cutlass.const_expr(self.what == "layout @ layout"):
-            print(x.layout @ x.layout)
-        if cutlass.const_expr(self.what == "layout < 3"):
-            print(x.layout < 3)
-        if cutlass.const_expr(self.what == "layout of a function"):
-            print(cute.make_composed_layout(lambda c: c, 0, x.layout))
-        if cutlass.const_expr(self.what == "dots"):
-            print(x[...])
-        if cutlass.const_expr(self.what == "sorted tensors"):
-            print(sorted([x, x]))
-        if cutlass.const_expr(self.what == "sum of layouts"):
-            print(sum([x.layout]))
-        if cutlass.const_expr(self.what == "format"):
-            print(f"{t:.2f}")
-        if cutlass.const_expr(self.what == "three arguments"):
-            x[t] = cute.arch.fmin(x[t], 1.0, 2.0)
-        if cutlass.const_expr(self.what == "number in a tuple"):
-            print(t in (1, "2"))
-        if cutlass.const_expr(self.what == "index of a token"):
-            print(cute.ReductionOp.ADD.value)
+def helper_of_part(x):
+    cute.arch.third_gap(x)
 
 
 class Part:
@@ -160,13 +81,9 @@ class Part:
         cute.arch.second_gap(x)
 
 
-def helper_of_part(x):
-    cute.arch.third_gap(x)
-
-
 class Base:
     @cute.jit
-    def __call__(self, x: cute.Tensor):
+    def __call__(self, x: cute.Tensor, out: cute.Tensor):
         self.part.kernel(x).launch(grid=[1, 1, 1], block=[32, 1, 1])
 
 
@@ -175,16 +92,133 @@ class Whole(Base):
         self.part = Part()
 
 
+gaps_behind_self = Whole()
+
+
+@cute.kernel
+def copy_kernel(x: cute.Tensor, out: cute.Tensor):
+    tidx, _, _ = cute.arch.thread_idx()
+    out[tidx] = x[tidx]
+
+
+@cute.jit
+def never_launched(x: cute.Tensor, out: cute.Tensor):
+    copy_kernel(x, out)
+
+
+@cute.jit
+def an_argument_short(x: cute.Tensor, out: cute.Tensor):
+    copy_kernel(x).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+
+class Forgetful:
+    @cute.jit
+    def __call__(self, x: cute.Tensor, out: cute.Tensor):
+        self.kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+    @cute.kernel
+    def kernel(self, x: cute.Tensor, out: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        out[tidx] = x[tidx] * self.factor
+
+
+forgotten_in_init = Forgetful()
+
+
 write(
     globals(),
     """
-far(x):
-    t, _, _ = cute.arch.thread_idx()
-    i = (t + 1) * 1000000 * 3000
-    x[i] = 1.0
+operators = 10: out[tidx] = Float32(SCALED * 2 + SCALED[1] + len(SCALED))
 with_a_number(x, n: Int32) @launched(32, passing=True):
     t, _, _ = thread_idx()
     if t < n:
         x[t] = Float32(size(x))
 """,
 )
+MISTAKES = write(
+    globals(),
+    """
+unknown_name: x[tidx] = Float32(thread)
+too_many_arguments: x[tidx] = reader_helper(1.0, 2.0, 3.0)
+nested_with_none:
+    def nested(a):
+        return a
+    x[tidx] = nested()
+lambda_with_none:
+    inner = lambda a: a
+    x[tidx] = inner()
+index_of_a_list: x[tidx] = [1.0, 2.0][2]
+key_of_a_dict: x[tidx] = {"a": 1.0}["b"]
+division_by_zero: x[tidx] = 1.0 / (len("ab") - 2)
+asserts: assert len("ab") == 3, "not three"
+int_of_a_word: x[tidx] = int("two")
+attribute_of_a_function: x[tidx] = reader_helper.factor
+index_of_a_function: x[tidx] = reader_helper[0]
+plus_of_an_object: x[tidx] = SCALED + 1
+class_without_arguments: x[tidx] = Scaled().factor
+list_without_append: [].add(1)
+far:
+    t, _, _ = cute.arch.thread_idx()
+    i = (t + 1) * 1000000 * 3000
+    x[i] = 1.0
+numpy_exp: out[tidx] = np.exp(x[tidx])
+math_exp: out[tidx] = math.exp(x[tidx])
+divmod_of_numbers:
+    quotient, _ = divmod(tidx, 3)
+    out[tidx] = x[quotient]
+constexpr_comprehension:
+    first = [x[i] for i in cutlass.range_constexpr(2)]
+    out[tidx] = first[0] + first[1]
+constexpr_sequence:
+    first, second = tuple(cutlass.range_constexpr(2))
+    out[tidx] = x[first] + x[second]
+int_of_index: out[tidx] = x[int(tidx)]
+item: out[tidx] = x[tidx].item()
+width_of_a_shuffle: out[tidx] = cute.arch.shuffle_sync_bfly(x[tidx], offset=1, width=16)
+shuffle_without_offset: out[tidx] = cute.arch.shuffle_sync(x[tidx])
+sliced:
+    first = x[0:4]
+    out[tidx] = first[0]
+two_fragments:
+    rA = cute.make_rmem_tensor(4, cutlass.Float32)
+    rB = cute.make_rmem_tensor(4, cutlass.Float32)
+    for i in cutlass.range_constexpr(4):
+        rA[i] = x[tidx]
+        if i + tidx < 34:
+            rB[i] = x[tidx]
+    both = rA.load() + rB.load()
+    out[tidx] = both.reduce(cute.ReductionOp.ADD, init_val=0.0, reduction_profile=0)
+""",
+)
+MISTAKES += "never_launched an_argument_short forgotten_in_init copy_kernel host_leaves_the_tensor host_asks_for_its_thread".split()
+LACKING = write(
+    globals(),
+    """
+missing_plus_number: x[tidx] = cute.no_such_thing + 1.0
+number_below_missing: x[tidx] = Float32(tidx < cute.no_such_thing)
+number_of_missing: x[tidx] = Float32(cute.no_such_thing)
+store_of_missing: x[tidx] = cute.no_such_thing
+missing_as_condition: x[tidx] = 1.0 if cute.no_such_thing else 2.0
+loop_over_missing:
+    for _ in cute.no_such_thing:
+        x[tidx] = 1.0
+instance_of_missing: x[tidx] = 1.0 if isinstance(x.layout, cute.no_such_thing) else 2.0
+shape_of_a_tuple: print(x.shape.shape)
+layout_at_layout: print(x.layout @ x.layout)
+layout_below_3: print(x.layout < 3)
+layout_of_a_function: print(cute.make_composed_layout(lambda c: c, 0, x.layout))
+dots: print(x[...])
+sorted_tensors: print(sorted([x, x]))
+sum_of_layouts: print(sum([x.layout]))
+formats: print(f"{tidx:.2f}")
+three_arguments: x[tidx] = cute.arch.fmin(x[tidx], 1.0, 2.0)
+number_in_a_tuple: print(tidx in (1, "2"))
+index_of_a_token: print(cute.ReductionOp.ADD.value)
+unknown_attribute: out[tidx] = cutlass.Float32((x.iterator + tidx).dereferenced())
+unknown_argument:
+    cute.arch.barrier(1)
+    out[tidx] = x[tidx]
+pointer_operator: out[0] = cute.make_tensor(x.iterator @ 1, 1)[0]
+""",
+)
+LACKING += ["gaps_behind_self"]

@@ -41,9 +41,9 @@ def copied(x, out, guarded, first, bits):
         cute.copy(atom, tXrX, tXgO)
 
 
-write(
+OVERRUN = write(
     globals(),
-    '''
+    """
 element(x, out, *, guarded) @two_rows:
     row, _, _ = cute.arch.block_idx()
     limit = x.shape[1] if cutlass.const_expr(guarded) else 32
@@ -60,12 +60,9 @@ in_a_loop(x, out, *, guarded) @two_rows:
     limit = x.shape[1] if cutlass.const_expr(guarded) else x.shape[1] + 1
     for col in range(tidx, limit, 32):
         out[row, col] = x[row, col]
-tiled(x, out, *, guarded) @two_rows:
-    copied(x, out, guarded, 0, 128)
+tiled(x, out, *, guarded) @two_rows: copied(x, out, guarded, 0, 128)
 tiled_from_an_offset(x, out, *, guarded) @two_rows:
     copied(x, out, guarded, tidx * 0 + 4, 128)  # dynamic, as the distance to the next 16-byte boundary is
-tiled_from_column_1(x, out, *, guarded) @two_rows:
-    copied(x, out, guarded, 1, 128)
 asynchronous(x, out, *, guarded) @two_rows:
     row, _, _ = cute.arch.block_idx()
     sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(128), 16)
@@ -87,6 +84,14 @@ atomically(x, out, *, guarded) @two_rows:
     if tidx < limit:
         place = cute.domain_offset((row, tidx), out)
         cute.arch.atomic_add(place.iterator, x[row, 0])
+""",
+)
+
+
+write(
+    globals(),
+    '''
+tiled_from_column_1(x, out, *, guarded) @two_rows: copied(x, out, guarded, 1, 128)
 # where the coordinates are given up, or wrap as CuTe says: nothing may be reported
 flat:
     size = x.shape[0] * x.shape[1]

@@ -2,84 +2,73 @@
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import Float8E4M3FN, Float8E5M2, Float16, Uint8, Uint32
+from cutlass import BFloat16, Boolean, Float8E4M3FN, Float8E5M2, Float16, Float32, Float64, Int32, Uint8, Uint32
 from cutlass._mlir.dialects import llvm
 
 from .hosts import Constexpr, launched, one_warp
 from .written import write
 
 
-class Rounded:
-    """Each of 32 x n numbers of x as bytes of a type, one by one and four at a time."""
-
-    def __init__(self, dtype):
-        self.dtype = dtype
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor, one: cute.Tensor, four: cute.Tensor):
-        self.kernel(x, one, four).launch(grid=cute.size(x) // 1024, block=256)
-
-    @cute.kernel
-    def kernel(self, x: cute.Tensor, one: cute.Tensor, four: cute.Tensor):
-        t, _, _ = cute.arch.thread_idx()
-        b, _, _ = cute.arch.block_idx()
-        tile = cute.local_tile(x, (4,), (b * 256 + t,))
-        bytes_ = cute.local_tile(one, (4,), (b * 256 + t,))
-        for i in cutlass.range_constexpr(4):
-            bytes_[i] = tile[i].to(self.dtype).bitcast(Uint8)
-        cute.recast_tensor(cute.local_tile(four, (4,), (b * 256 + t,)), self.dtype).store(tile.load().to(self.dtype))
-
-
 def _pairs(text, constraints, *operands):
     return Uint32(llvm.inline_asm(Uint32.mlir_type, [o.ir_value() for o in operands], text, constraints))
 
 
-# What the compiler fails at: statements on `a`, a byte, `v` and `four`, four of a type, and `out`, bytes too.
-REFUSED = {
-    "a sum": "out[t] = (a.bitcast(Float8E4M3FN) + a.bitcast(Float8E4M3FN)).bitcast(Uint8)",
-    "a sum of vectors": "four.store(v + v)",
-    "of two formats": "out[t] = Uint8(Int32(a.bitcast(Float8E4M3FN) * a.bitcast(Float8E5M2)))",
-    "a negative": "out[t] = (-a.bitcast(Float8E4M3FN)).bitcast(Uint8)",
-    "a comparison": "if a.bitcast(Float8E4M3FN) > out[0].bitcast(Float8E4M3FN):\n        out[t] = Uint8(1)",
-    "a reduction": "out[t] = Uint8(Int32(v.reduce(cute.ReductionOp.ADD, Float32(0.0), 0)))",
-    "a function": "out[t] = Uint8(Int32(cute.math.exp(a.bitcast(Float8E4M3FN)).to(Float32)))",
-    "a maximum": "out[t] = Uint8(Int32(cutlass.max(a.bitcast(Float8E4M3FN), out[t].bitcast(Float8E4M3FN)).to(Float32)))",
-    "of an integer": "out[t] = Float8E4M3FN(Int32(a)).bitcast(Uint8)",
-    "of a condition": "out[t] = Float8E4M3FN(a > Uint8(3)).bitcast(Uint8)",
-    "to an integer": "out[t] = Uint8(a.bitcast(Float8E4M3FN).to(Int32))",
-    "to the other format": "out[t] = a.bitcast(Float8E4M3FN).to(Float8E5M2).bitcast(Uint8)",
-    "stored without conversion": "cute.recast_tensor(out, Float8E4M3FN)[t] = Float32(a)",
-    "a vector without conversion": "four.store(cute.full((4,), 1.0, Float32))",
+# Statements on `a`, a byte, `v` and `four`, four of a type, and `out`, bytes too.
+KNOWN = {
+    "t": "t, _, _ = cute.arch.thread_idx()",
+    "a": "a = x[t]",
+    "v": "v = cute.recast_tensor(cute.local_tile(x, (4,), (t,)), Float8E4M3FN).load()",
+    "four": "four = cute.recast_tensor(cute.local_tile(out, (4,), (t,)), Float8E4M3FN)",
 }
-TAKEN = {
-    "chosen by a condition": "r = Float8E4M3FN(1.0)\n    if t > 3:\n        r = a.bitcast(Float8E4M3FN)\n    four[0] = r",
-    "where": "four.store(cute.where(cute.full((4,), t > 3, Boolean), v, v))",
-    "with a wider type": "out[t] = Uint8(Int32(a.bitcast(Float8E4M3FN) * BFloat16(2.0) + Float32(t)))",
-    "a maximum of another type": "out[t] = Uint8(Int32(max(a.bitcast(Float8E5M2).to(Float64), Float64(1.0))))",
-}
-PROGRAM = """import cutlass
-import cutlass.cute as cute
-from cutlass import BFloat16, Boolean, Float8E4M3FN, Float8E5M2, Float32, Float64, Int32, Uint8
 
 
-@cute.kernel
-def kernel(x: cute.Tensor, out: cute.Tensor):
-    t, _, _ = cute.arch.thread_idx()
-    a = x[t]
-    v = cute.recast_tensor(cute.local_tile(x, (4,), (t,)), Float8E4M3FN).load()
-    four = cute.recast_tensor(cute.local_tile(out, (4,), (t,)), Float8E4M3FN)
-    STATEMENT
-
-
-@cute.jit
-def host(x: cute.Tensor, out: cute.Tensor):
-    kernel(x, out).launch(grid=1, block=32)
-"""
-
-
+# what the compiler fails at
+REFUSED = write(
+    globals(),
+    """
+a_sum: out[t] = (a.bitcast(Float8E4M3FN) + a.bitcast(Float8E4M3FN)).bitcast(Uint8)
+a_sum_of_vectors: four.store(v + v)
+of_two_formats: out[t] = Uint8(Int32(a.bitcast(Float8E4M3FN) * a.bitcast(Float8E5M2)))
+a_negative: out[t] = (-a.bitcast(Float8E4M3FN)).bitcast(Uint8)
+a_comparison:
+    if a.bitcast(Float8E4M3FN) > out[0].bitcast(Float8E4M3FN):
+        out[t] = Uint8(1)
+a_reduction: out[t] = Uint8(Int32(v.reduce(cute.ReductionOp.ADD, Float32(0.0), 0)))
+a_function: out[t] = Uint8(Int32(cute.math.exp(a.bitcast(Float8E4M3FN)).to(Float32)))
+a_maximum: out[t] = Uint8(Int32(cutlass.max(a.bitcast(Float8E4M3FN), out[t].bitcast(Float8E4M3FN)).to(Float32)))
+of_an_integer: out[t] = Float8E4M3FN(Int32(a)).bitcast(Uint8)
+of_a_condition: out[t] = Float8E4M3FN(a > Uint8(3)).bitcast(Uint8)
+to_an_integer: out[t] = Uint8(a.bitcast(Float8E4M3FN).to(Int32))
+to_the_other_format: out[t] = a.bitcast(Float8E4M3FN).to(Float8E5M2).bitcast(Uint8)
+stored_without_conversion: cute.recast_tensor(out, Float8E4M3FN)[t] = Float32(a)
+a_vector_without_conversion: four.store(cute.full((4,), 1.0, Float32))
+""",
+    known=KNOWN,
+)
+TAKEN = write(
+    globals(),
+    """
+chosen_by_a_condition:
+    r = Float8E4M3FN(1.0)
+    if t > 3:
+        r = a.bitcast(Float8E4M3FN)
+    four[0] = r
+where: four.store(cute.where(cute.full((4,), t > 3, Boolean), v, v))
+with_a_wider_type: out[t] = Uint8(Int32(a.bitcast(Float8E4M3FN) * BFloat16(2.0) + Float32(t)))
+a_maximum_of_another_type: out[t] = Uint8(Int32(max(a.bitcast(Float8E5M2).to(Float64), Float64(1.0))))
+""",
+    known=KNOWN,
+)
 write(
     globals(),
     '''
+rounded(x, one, four, *, dtype) @launched(256, blocks="cute.size(x) // 1024"):
+    """Each of 32 x n numbers of x as bytes of a type, one by one and four at a time."""
+    place = cute.arch.block_idx()[0] * 256 + tidx
+    tile, bytes_ = cute.local_tile(x, (4,), (place,)), cute.local_tile(one, (4,), (place,))
+    for i in cutlass.range_constexpr(4):
+        bytes_[i] = tile[i].to(dtype).bitcast(Uint8)
+    cute.recast_tensor(cute.local_tile(four, (4,), (place,)), dtype).store(tile.load().to(dtype))
 widened(x, out, *, dtype, wide) @launched(64):
     """Each byte of x, as a type of 8 bits, as a wider one."""
     t, _, _ = cute.arch.thread_idx()

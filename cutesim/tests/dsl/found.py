@@ -48,67 +48,55 @@ def takes_shared_memory(x: cute.Tensor, out: cute.Tensor):
     takes_shared_memory_kernel(x, out, 32).launch(grid=[1, 1, 1], block=[32, 1, 1])
 
 
-class Handover:
-    """Block b adds its number to what block b - 1 (or, backwards, b + 1) hands over by a flag in global memory."""
+def handed_over(kernel):
+    """A function of the kernel's constants, and of whether all blocks are promised to run at once."""
 
-    def __init__(self, backwards=False, cooperative=False, forgets=False):
-        self.backwards, self.cooperative, self.forgets = backwards, cooperative, forgets
+    def host(*constants, cooperative=False, **named):
+        return launched(32, blocks=4, cooperative=cooperative)(kernel)(*constants, **named)
 
-    @cute.jit
-    def __call__(self, flags: cute.Tensor, sums: cute.Tensor):
-        self.kernel(flags, sums).launch(grid=[4, 1, 1], block=[32, 1, 1], cooperative=self.cooperative)
-
-    @cute.kernel
-    def kernel(self, flags: cute.Tensor, sums: cute.Tensor):
-        tidx, _, _ = cute.arch.thread_idx()
-        bidx, _, _ = cute.arch.block_idx()
-        turn = bidx
-        if cutlass.const_expr(self.backwards):
-            turn = 3 - bidx
-        if tidx == 0:
-            if turn > 0:
-                ready = cutlass.Int32(0)
-                while ready == 0:
-                    ready = cute.arch.atomic_add(flags.iterator + (turn - 1), cutlass.Int32(0))
-                cute.arch.fence_acq_rel_gpu()
-                sums[turn] = sums[turn - 1] + turn
-            if cutlass.const_expr(not self.forgets):
-                cute.arch.fence_acq_rel_gpu()
-                cute.arch.atomic_add(flags.iterator + turn, cutlass.Int32(1))
+    return host
 
 
-class Overlapping:
-    """y = 2 x, then out = w y by a kernel that may start early; `early` is what it touches before it waits."""
-
-    def __init__(self, early, chain=1):
-        self.early, self.chain = early, chain
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor, w: cute.Tensor, y: cute.Tensor, out: cute.Tensor):
-        self.double(x, y).launch(grid=[1, 1, 1], block=[32, 1, 1])
-        for _ in range(self.chain - 1):  # each touches nothing, and waits for nobody
-            self.idle().launch(grid=[1, 1, 1], block=[32, 1, 1], use_pdl=True)
-        self.scale(x, w, y, out).launch(grid=[1, 1, 1], block=[32, 1, 1], use_pdl=True)
-
-    @cute.kernel
-    def double(self, x: cute.Tensor, y: cute.Tensor):
-        lane = cute.arch.lane_idx()
-        y[lane] = 2 * x[lane]
-
-    @cute.kernel
-    def idle(self):
+made = write(
+    globals(),
+    """
+double: out[tidx] = 2 * x[tidx]
+idle(): cute.arch.griddepcontrol_launch_dependents()
+add(x, y, order: Constexpr):
+    if cutlass.const_expr(order == "signals, waits"):
         cute.arch.griddepcontrol_launch_dependents()
-
-    @cute.kernel
-    def scale(self, x: cute.Tensor, w: cute.Tensor, y: cute.Tensor, out: cute.Tensor):
-        lane = cute.arch.lane_idx()
-        factor = w[lane]  # which nobody writes
-        if cutlass.const_expr(self.early == "reads"):
-            factor = y[lane]
-        if cutlass.const_expr(self.early == "writes"):
-            x[lane] = 0.0
+    if cutlass.const_expr(order != "signals alone"):
         cute.arch.griddepcontrol_wait()
-        out[lane] = factor * y[lane]
+    if cutlass.const_expr(order in ("waits, signals", "signals alone")):
+        cute.arch.griddepcontrol_launch_dependents()
+    if cutlass.const_expr(order != "signals alone"):
+        y[tidx] = x[tidx] + 1.0
+scale(x, w, y, out, early: Constexpr):
+    factor = y[tidx] if cutlass.const_expr(early == "y") else w[tidx]  # which nobody writes
+    if cutlass.const_expr(early == "x"):
+        x[tidx] = 0.0
+    cute.arch.griddepcontrol_wait()
+    out[tidx] = factor * y[tidx]
+""",
+    host="",
+)
+double, idle, add, scale = map(globals().get, made)
+
+
+@cute.jit
+def overlapping(x, w, y, out, early: Constexpr, chain: Constexpr):
+    """y = 2 x, then out = w y by a kernel that may start early; `early` is what it touches before it waits."""
+    double(x, y).launch(grid=[1, 1, 1], block=[32, 1, 1])
+    for _ in range(chain - 1):  # each touches nothing, and waits for nobody
+        idle().launch(grid=[1, 1, 1], block=[32, 1, 1], use_pdl=True)
+    scale(x, w, y, out, early).launch(grid=[1, 1, 1], block=[32, 1, 1], use_pdl=True)
+
+
+@cute.jit
+def chained(x, w, y, out, order: Constexpr, early: Constexpr):
+    """out = w (x + 1), by two kernels that may both start early; `order` is what the first does about it."""
+    add(x, y, order).launch(grid=[1, 1, 1], block=[32, 1, 1], use_pdl=True)
+    scale(x, w, y, out, early).launch(grid=[1, 1, 1], block=[32, 1, 1], use_pdl=True)
 
 
 @cute.jit
@@ -129,43 +117,14 @@ def rotated_twice(value, sX, tidx):
     return rotated(first + 1, sX, tidx)
 
 
-class Chain:
-    """out = w (x + 1), by two kernels that may both start early; `order` is what the first does about it."""
-
-    def __init__(self, order, early="w"):
-        self.order, self.early = order, early
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor, w: cute.Tensor, y: cute.Tensor, out: cute.Tensor):
-        self.add(x, y).launch(grid=[2, 1, 1], block=[32, 1, 1], use_pdl=True)
-        self.scale(w, y, out).launch(grid=[2, 1, 1], block=[32, 1, 1], use_pdl=True)
-
-    @cute.kernel
-    def add(self, x: cute.Tensor, y: cute.Tensor):
-        i = cute.arch.block_idx()[0] * 32 + cute.arch.lane_idx()
-        if cutlass.const_expr(self.order == "signals, waits"):
-            cute.arch.griddepcontrol_launch_dependents()
-        if cutlass.const_expr(self.order != "signals alone"):
-            cute.arch.griddepcontrol_wait()
-        if cutlass.const_expr(self.order in ("waits, signals", "signals alone")):
-            cute.arch.griddepcontrol_launch_dependents()
-        if cutlass.const_expr(self.order != "signals alone"):
-            y[i] = x[i] + 1.0
-
-    @cute.kernel
-    def scale(self, w: cute.Tensor, y: cute.Tensor, out: cute.Tensor):
-        i = cute.arch.block_idx()[0] * 32 + cute.arch.lane_idx()
-        factor = w[i] if cutlass.const_expr(self.early == "w") else y[i]
-        cute.arch.griddepcontrol_wait()
-        out[i] = factor * y[i]
-
-
-write(
+same_name = SameName()
+WANTED = {"same_name": "3 * lane"}
+TAKEN = write(
     globals(),
-    '''
-helper_of_a_module:
-    out[tidx] = language.twice_and_one(x[tidx])
-swap_registers:
+    """
+bf16_times_int = 257 * lane: out[tidx] = cutlass.Float32(x[tidx].to(cutlass.BFloat16) * 257)
+helper_of_a_module = 2 * lane + 1: out[tidx] = language.twice_and_one(x[tidx])
+swap_registers = lane:
     r = cute.make_rmem_tensor((2,), cutlass.Float32)
     r[0] = x[tidx]
     r[1] = x[31 - tidx]
@@ -173,23 +132,25 @@ swap_registers:
     r[0] = r[1]
     r[1] = old
     out[tidx] = r[1]
-comprehension_range:
+comprehension_range = 3 * lane:
     parts = [x[tidx] * float(k) for k in range(3)]
     out[tidx] = parts[0] + parts[1] + parts[2]
-builtin_max:
-    out[tidx] = max(x[tidx], 7.0)
-narrow:
-    out[tidx] = cutlass.Int32(cutlass.Int8(x[tidx]))
-bf16_times_int:
-    out[tidx] = cutlass.Float32(x[tidx].to(cutlass.BFloat16) * 257)
+builtin_max = np.maximum(lane, 7): out[tidx] = max(x[tidx], 7.0)
+""",
+)
+
+
+write(
+    globals(),
+    '''
+narrow: out[tidx] = cutlass.Int32(cutlass.Int8(x[tidx]))
 runs_apart @launched(64):
     out[tidx] = x[tidx] + 1.0
     cute.printf("{}", tidx)
     if tidx < 32:
         cute.arch.barrier(barrier_id=1, number_of_threads=32)
     out[tidx] = out[tidx] + 1.0
-ragged_sum @launched(40):
-    out[tidx] = cute.arch.warp_reduction(x[tidx], operator.add)
+ragged_sum @launched(40): out[tidx] = cute.arch.warp_reduction(x[tidx], operator.add)
 unwritten_register:
     r = cute.make_rmem_tensor((2,), cutlass.Float32)
     r[0] = x[tidx]
@@ -236,10 +197,8 @@ vector_to_boolean:
     r = cute.make_rmem_tensor((1,), cutlass.Float32)
     r[0] = x[tidx]
     out[tidx] = cutlass.Float32(r.load().to(cutlass.Boolean)[0])  # here
-atomic_sum @launched(128):
-    cute.arch.atomic_add(out.iterator, x[tidx])
-does_nothing:
-    pass
+atomic_sum @launched(128): cute.arch.atomic_add(out.iterator, x[tidx])
+does_nothing: pass
 init_twice @launched(32, blocks=2):
     mbar = cutlass.memory.SmemAllocator().allocate_array(cutlass.Int64, 1)
     for turn in cutlass.range_constexpr(2):
@@ -333,6 +292,22 @@ prints_pi:
     if cute.arch.lane_idx() == 0:
         cute.printf("%f", 3.14)
         cute.printf("{} and {}", 3.14, 3)
+handover(flags, sums, *, backwards=False, forgets=False) @handed_over:
+    """Block b adds its number to what block b - 1 (or, backwards, b + 1) hands over by a flag in global memory."""
+    bidx, _, _ = cute.arch.block_idx()
+    turn = bidx
+    if cutlass.const_expr(backwards):
+        turn = 3 - bidx
+    if tidx == 0:
+        if turn > 0:
+            ready = cutlass.Int32(0)
+            while ready == 0:
+                ready = cute.arch.atomic_add(flags.iterator + (turn - 1), cutlass.Int32(0))
+            cute.arch.fence_acq_rel_gpu()
+            sums[turn] = sums[turn - 1] + turn
+        if cutlass.const_expr(not forgets):
+            cute.arch.fence_acq_rel_gpu()
+            cute.arch.atomic_add(flags.iterator + turn, cutlass.Int32(1))
 barriers_apart @launched(64):
     """Each warp waits at a barrier of its own, where both should meet."""
     sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(64), 16)
@@ -349,8 +324,7 @@ moved_by_align:
 boundary_by_align:
     here = x.iterator + 1
     out[tidx] = cutlass.Float32(here.align(16).toint() - here.toint()) + x[tidx]
-counts_from_the_end:
-    out[tidx] = x[-1 - tidx]  # here
+counts_from_the_end: out[tidx] = x[-1 - tidx]  # here
 tile_past_the_end:
     tile = cute.local_tile(x, (16,), (2,))
     out[tidx] = tile[tidx % 16]  # here

@@ -8,44 +8,25 @@ from .hosts import launched, one_warp
 from .written import write
 
 
-class Count:
-    """Each block adds 1 to one count, by an atomic of this scope; `too_fast`, and its warps have a race of their own."""
-
-    def __init__(self, scope, blocks, too_fast=False):
-        self.scope, self.blocks, self.too_fast = scope, blocks, too_fast
-
-    @cute.jit
-    def __call__(self, count: cute.Tensor):
-        self.kernel(count).launch(grid=[self.blocks, 1, 1], block=[64, 1, 1])
-
-    @cute.kernel
-    def kernel(self, count: cute.Tensor):
-        cute.arch.atomic_add(count.iterator, Int32(1), scope=self.scope)
-        s = cutlass.memory.SmemAllocator().allocate_tensor(Int32, cute.make_layout(64))
-        s[cute.arch.thread_idx()[0]] = 0
-        if cutlass.const_expr(self.too_fast):
-            count[1] = s[cute.arch.thread_idx()[0] ^ 1]
-
-
-class Placed:
+def placed(grid, block):
     """Nothing but a launch of this shape."""
 
-    def __init__(self, grid, block):
-        self.grid, self.block = grid, block
-
     @cute.jit
-    def __call__(self, x: cute.Tensor):
-        self.kernel(x).launch(grid=self.grid, block=self.block)
+    def host(x: cute.Tensor):
+        nothing(x).launch(grid=grid, block=block)
 
-    @cute.kernel
-    def kernel(self, x: cute.Tensor):
-        x[0] = 1
+    return host
+
+
+@cute.kernel
+def nothing(x: cute.Tensor):
+    x[0] = 1
 
 
 write(
     globals(),
     '''
-raised(flag, d, out, *, release='gpu', acquire='gpu', word='store', sync=True) @launched(32, blocks=2):
+raised(flag, d, out, *, release='gpu', acquire='gpu', word='store', sync=True, order='release') @launched(32, blocks=2):
     """Block 0 writes d and sets a flag, block 1 waits for it and reads d; each side with a scope, or a fence of gpu scope."""
     lane, block = cute.arch.lane_idx(), cute.arch.block_idx()[0]
     if block == 0:
@@ -54,7 +35,7 @@ raised(flag, d, out, *, release='gpu', acquire='gpu', word='store', sync=True) @
             cute.arch.sync_warp()
         if lane == 0:
             if cutlass.const_expr(word == "store"):
-                cute.arch.store(flag.iterator, Int32(1), sem="release", scope=release)  # release
+                cute.arch.store(flag.iterator, Int32(1), sem=order, scope=release)  # release
             else:
                 cute.arch.atomic_exch(flag.iterator, Int32(1), sem="release", scope=release)  # release
     else:
@@ -125,6 +106,13 @@ asked(out, *, answer='heeded', test=False) @launched(64):
                 if not there:
                     cute.arch.mbarrier_wait(mbar, 0)
             out[lane] = words[31 - lane]
+count_each(count, *, scope, too_fast=False) @launched(64, blocks='count.shape[0]'):
+    """Each block adds 1 to one count, by an atomic of this scope; `too_fast`, and its warps have a race of their own."""
+    cute.arch.atomic_add(count.iterator, Int32(1), scope=scope)
+    s = cutlass.memory.SmemAllocator().allocate_tensor(Int32, cute.make_layout(64))
+    s[tidx] = 0
+    if cutlass.const_expr(too_fast):
+        count[1] = s[tidx ^ 1]
 counted_then_read(count, out, *, heeds) @launched(64):
     """Two warps add to a count, and the second reads the count as an ordinary word; does it look at what its atomic gives?"""
     tidx = cute.arch.thread_idx()[0]

@@ -30,36 +30,6 @@ def sum_and_difference(a, b, *, loc=None, ip=None):
 
 
 @cute.kernel
-def _flags(flag: cute.Tensor, data: cute.Tensor, out: cute.Tensor, ordered: cutlass.Constexpr):
-    t, _, _ = cute.arch.thread_idx()
-    b, _, _ = cute.arch.block_idx()
-    if b == 0:
-        if t == 0:
-            data[0] = Int32(7)
-            if cutlass.const_expr(ordered):
-                cute.arch.store(flag.iterator.llvm_ptr, Int32(1), sem="release", scope="gpu")
-            else:
-                cute.arch.store(flag.iterator.llvm_ptr, Int32(1), sem="relaxed", scope="gpu")
-    else:
-        if t == 0:
-            seen = Int32(0)
-            while seen == 0:
-                seen = cute.arch.load(flag.iterator.llvm_ptr, Int32, sem="acquire", scope="gpu")
-            out[0] = data[0]
-
-
-class Flags:
-    """One block publishes a number by a flag, another waits for it; without the release that is a race."""
-
-    def __init__(self, ordered):
-        self.ordered = ordered
-
-    @cute.jit
-    def __call__(self, flag: cute.Tensor, data: cute.Tensor, out: cute.Tensor):
-        _flags(flag, data, out, self.ordered).launch(grid=2, block=32, cooperative=True)
-
-
-@cute.kernel
 def _tiles(out: cute.Tensor, params: utils.PersistentTileSchedulerParams):
     t, _, _ = cute.arch.thread_idx()
     scheduler = utils.StaticPersistentTileScheduler.create(params, cute.arch.block_idx(), cute.arch.grid_dim())

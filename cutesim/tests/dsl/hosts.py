@@ -12,7 +12,7 @@ KINDS = {Constexpr: "cutlass.Constexpr", cutlass.Int32: "cutlass.Int32"}
 HOST = """\
 @cute.jit
 def host({parameters}):
-    kernel({names}*rest).launch(**options)
+    kernel({names}*rest).launch(grid=[{blocks}, 1, 1], **options)
 """
 
 
@@ -20,9 +20,9 @@ def launched(threads, blocks=1, cluster=None, passing=False, **options):
     """Decorates a kernel of tensors with a host function that runs it, and whose parameters have the same names.
 
     Of a kernel that takes Constexprs behind them it makes a function that takes their values and gives the host function;
-    `passing`, and the host function takes them itself, and numbers.
+    `passing`, and the host function takes them itself, and numbers. `blocks` may be a text: x.shape[0].
     """
-    options |= dict(grid=[blocks, 1, 1], block=[threads, 1, 1]) | ({"cluster": [cluster, 1, 1]} if cluster else {})
+    options |= dict(block=[threads, 1, 1]) | ({"cluster": [cluster, 1, 1]} if cluster else {})
 
     def decorate(kernel):
         parameters = inspect.signature(inspect.unwrap(kernel)).parameters.values()
@@ -32,7 +32,7 @@ def launched(threads, blocks=1, cluster=None, passing=False, **options):
         typed = [
             said + f" = {one.default!r}" * (one.default is not one.empty) for said, one in zip(typed, own, strict=True)
         ]
-        text = HOST.format(parameters=", ".join(typed), names="".join(f"{one.name}, " for one in own))
+        text = HOST.format(parameters=", ".join(typed), names="".join(f"{one.name}, " for one in own), blocks=blocks)
         file = f"<host of {kernel.__module__}.{kernel.__name__}>"
         linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
 

@@ -50,6 +50,9 @@ def closure_over(offset):
     return add
 
 
+times_three, plus_five = Scaler(3.0), closure_over(5.0)
+
+
 @cute.jit
 def two_kernels(x: cute.Tensor, out: cute.Tensor):
     double(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
@@ -102,19 +105,16 @@ def negated(v):
     return v
 
 
-write(
+WANTED = {"two_kernels": "4 * lane", "times_three": "3 * lane", "plus_five": "lane + 5"}
+TAKEN = write(
     globals(),
     """
-floor_divide:
-    out[tidx] = x[tidx] // 4
-remainder:
-    out[tidx] = x[tidx] % 4
-clamp_at_ten:
+clamp_at_ten = np.minimum(lane, 10):
     value = x[tidx]
     if value > 10.0:
         value = cutlass.Float32(10.0)
     out[tidx] = value
-four_ways:
+four_ways = np.select([lane < 8, lane < 16, lane % 2 == 1], [0, 1, 2], 3):
     result = cutlass.Float32(3.0)
     if tidx < 8:
         result = cutlass.Float32(0.0)
@@ -124,54 +124,65 @@ four_ways:
         if tidx % 2 == 1:
             result = cutlass.Float32(2.0)
     out[tidx] = result
-sum_below_lane:
+sum_below_lane = lane * (lane - 1) // 2:
     total = cutlass.Float32(0.0)
     for i in range(tidx):
         total += x[i]
     out[tidx] = total
-halvings:
+halvings = [0, *np.trunc(np.log2(lane[1:]))]:
     n, count = tidx, cutlass.Int32(0)
     while n > 1:
         n = n // 2
         count += 1
-    out[tidx] = count
-lazy_choice:
-    out[tidx] = x[tidx + 1] - 1.0 if tidx < 31 else cutlass.Float32(-1.0)
-guard_by_and:
-    if tidx < 31 and x[tidx + 1] > 0.0:  # here: the right side runs for every lane
-        out[tidx] = x[tidx]
-with_helper:
-    out[tidx] = twice_and_one(x[tidx])
+    out[tidx] = cutlass.Float32(count)
+lazy_choice = np.where(lane < 31, lane, -1): out[tidx] = x[tidx + 1] - 1.0 if tidx < 31 else cutlass.Float32(-1.0)
+with_helper = 2 * lane + 1: out[tidx] = twice_and_one(x[tidx])
+with_plain_loop = 7 * lane: out[tidx] = plain_loop(x[tidx])
+from_below = [0, 1, 2, *range(29)]: out[tidx] = cute.arch.shuffle_sync_up(x[tidx], 3)
+throws_away = lane * (lane - 1) // 2:
+    tidx, _, _ = cute.arch.thread_idx()  # `_` is a number here
+    total = cutlass.Float32(0.0)
+    for i in range(tidx):
+        values, _ = (
+            cute.make_rmem_tensor(2, cutlass.Float32),
+            cute.make_rmem_tensor(2, cutlass.Float32),
+        )  # and a tensor here
+        values[0] = x[i]
+        total += values[0]
+    out[tidx] = total
+layout_of_the_block = [16, 18, 20, 22, *[-7] * 4, *[8] * 4]:
+    bidx, _, _ = cute.arch.block_idx()
+    rows = cutlass.min(cutlass.Int32(4), x.shape[0] - bidx * 100)
+    if tidx < 4:
+        grid = cute.make_tensor(x.iterator, cute.make_layout((rows, 2), stride=(rows - 2, 16)))
+        out[tidx] = grid[tidx, 1]
+        out[tidx + 8] = cutlass.Float32(cute.size(grid))
+""",
+)
+
+
+write(
+    globals(),
+    """
+floor_divide: out[tidx] = x[tidx] // 4
+remainder: out[tidx] = x[tidx] % 4
 prints:
     if tidx < 2:
         cute.printf("thread {} has {}", tidx, x[tidx])
 # refused
-type_changes @two_blocks:
-    s = 0
-    for i in range(4):  # here: s is Int32 before the loop and Float32 in it
-        s += x[tidx]
-    out[tidx] = s
-list_by_dynamic_index @two_blocks:
-    table = [1.0, 2.0, 3.0]
-    for i in range(3):
-        out[tidx] = table[i]  # here
-early_return @two_blocks:
-    if tidx > 3:
-        return  # here
-    out[tidx] = x[tidx]
-gone_after_if @two_blocks:
-    if tidx > 3:
-        y = 1.0
-    else:
-        y = 2.0
-    out[tidx] = y  # here
-breaks @two_blocks:
-    for i in range(4):
-        if tidx > 3:
-            break  # here
+applied(x, out, helper: cutlass.Constexpr) @launched(32, passing=True): out[tidx] = helper(x[tidx])
+""",
+)
+
+
+ONLY_WHEN_RUN = write(
+    globals(),
+    """
+vector_past_the_end: out[tidx] = cute.make_tensor(x.iterator, cute.make_layout(4)).load()[tidx % 5]
+guard_by_and:
+    if tidx < 31 and x[tidx + 1] > 0.0:  # here: the right side runs for every lane
         out[tidx] = x[tidx]
-stores_wide @two_blocks:
-    out[tidx] = x[tidx].to(cutlass.Float64)  # here
+# refused
 barrier_in_half_a_warp @two_blocks:
     if tidx < 16:
         cute.arch.barrier()  # here
@@ -202,44 +213,60 @@ endless @two_blocks:
 forever @two_blocks:
     while True:  # here
         pass
+past_the_end @two_blocks:
+    block, _, _ = cute.arch.block_idx()
+    i = block * 100 + tidx
+    out[i] = x[i]  # here
+""",
+)
+
+
+REFUSED = write(
+    globals(),
+    """
+# refused
+type_changes @two_blocks:
+    s = 0
+    for i in range(4):  # here: s is Int32 before the loop and Float32 in it
+        s += x[tidx]
+    out[tidx] = s
+list_by_dynamic_index @two_blocks:
+    table = [1.0, 2.0, 3.0]
+    for i in range(3):
+        out[tidx] = table[i]  # here
+early_return @two_blocks:
+    if tidx > 3:
+        return  # here
+    out[tidx] = x[tidx]
+gone_after_if @two_blocks:
+    if tidx > 3:
+        y = 1.0
+    else:
+        y = 2.0
+    out[tidx] = y  # here
+breaks @two_blocks:
+    for i in range(4):
+        if tidx > 3:
+            break  # here
+        out[tidx] = x[tidx]
+stores_wide @two_blocks: out[tidx] = x[tidx].to(cutlass.Float64)  # here
 misaligned @two_blocks:
     part = cute.make_tensor(x.iterator + 1, cute.make_layout(4))
     registers = cute.make_rmem_tensor(4, cutlass.Float32)
     atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), cutlass.Float32, num_bits_per_copy=128)
     cute.copy(atom, part, registers)  # here
     out[0] = registers[0]
-past_the_end @two_blocks:
-    block, _, _ = cute.arch.block_idx()
-    i = block * 100 + tidx
-    out[i] = x[i]  # here
-unknown_name:
-    cute.arch.issue_clc_query(x)
-with_plain_loop:
-    out[tidx] = plain_loop(x[tidx])
-with_plain_if @two_blocks:
-    out[tidx] = plain_if(x[tidx])
-with_plain_constexpr @two_blocks:
-    out[tidx] = plain_constexpr(x[tidx])
-from_below:
-    out[tidx] = cute.arch.shuffle_sync_up(x[tidx], 3)
-throws_away:
-    tidx, _, _ = cute.arch.thread_idx()  # `_` is a number here
-    total = cutlass.Float32(0.0)
-    for i in range(tidx):
-        values, _ = (
-            cute.make_rmem_tensor(2, cutlass.Float32),
-            cute.make_rmem_tensor(2, cutlass.Float32),
-        )  # and a tensor here
-        values[0] = x[i]
-        total += values[0]
-    out[tidx] = total
-layout_of_the_block:
-    bidx, _, _ = cute.arch.block_idx()
-    rows = cutlass.min(cutlass.Int32(4), x.shape[0] - bidx * 100)
-    if tidx < 4:
-        grid = cute.make_tensor(x.iterator, cute.make_layout((rows, 2), stride=(rows - 2, 16)))
-        out[tidx] = grid[tidx, 1]
-        out[tidx + 8] = cutlass.Float32(cute.size(grid))
+with_plain_if @two_blocks: out[tidx] = plain_if(x[tidx])
+with_plain_constexpr @two_blocks: out[tidx] = plain_constexpr(x[tidx])
+""",
+)
+
+
+LACKING = write(
+    globals(),
+    """
+# refused
+unknown_name: cute.arch.issue_clc_query(x)
 layout_of_each_thread:
     mine = cute.make_tensor(x.iterator, cute.make_layout(tidx + 1))  # here
     out[tidx] = mine[0]
@@ -257,7 +284,7 @@ sets_a_global:
     tidx, _, _ = cute.arch.thread_idx()
     last = x[tidx]
     out[tidx] = last
-applied(x, out, function: cutlass.Constexpr) @launched(32, passing=True):
-    out[tidx] = function(x[tidx])
 """,
 )
+ONLY_WHEN_RUN += ["too_many_threads"]
+TAKEN += ["two_kernels", "times_three", "plus_five"]

@@ -90,37 +90,15 @@ def cluster_ids(out: cute.Tensor):
     ids(out).launch(grid=[4, 4, 1], block=[32, 1, 1], cluster=[2, 2, 1])
 
 
-class Spaces:
-    """Whether memory is where AddressSpace says, and hints that change nothing."""
-
-    hints = (
-        cute.CacheEvictionPriority.EVICT_FIRST,
-        cute.nvgpu.LoadCacheMode.STREAMING,
-        cute.nvgpu.cpasync.LoadCacheMode.GLOBAL,
-        cute.nvgpu.StoreCacheMode.STREAMING,
-        cute.nvgpu.L2PrefetchSize.SIZE_128B,
-        cute.nvgpu.MemoryOrder.RELAXED,
-        cute.nvgpu.MemoryScope.GPU,
-    )
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        self.kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
-
-    @cute.kernel
-    def kernel(self, x: cute.Tensor, out: cute.Tensor):
-        tidx, _, _ = cute.arch.thread_idx()
-        s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Int32, cute.make_layout(32), 16)
-        total = x[tidx]
-        if cutlass.const_expr(x.memspace == cutlass.AddressSpace.gmem):
-            total += 100
-        if cutlass.const_expr(s.memspace == cute.AddressSpace.smem):
-            total += 200
-        if cutlass.const_expr(len(self.hints) == 7):
-            total += 400
-        out[tidx] = total
-
-
+HINTS = (
+    cute.CacheEvictionPriority.EVICT_FIRST,
+    cute.nvgpu.LoadCacheMode.STREAMING,
+    cute.nvgpu.cpasync.LoadCacheMode.GLOBAL,
+    cute.nvgpu.StoreCacheMode.STREAMING,
+    cute.nvgpu.L2PrefetchSize.SIZE_128B,
+    cute.nvgpu.MemoryOrder.RELAXED,
+    cute.nvgpu.MemoryScope.GPU,
+)
 NOT_MODELLED = (cute.core, cute.runtime)  # modules that may be imported, and refuse to be used
 
 
@@ -136,17 +114,28 @@ def prints_apart():
     print("b", 2)
 
 
-write(
+TAKEN = write(
     globals(),
     '''
-unsigned_types:
+spaces = x[:32] + 700:
+    """Whether memory is where AddressSpace says, and hints that change nothing."""
+    s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Int32, cute.make_layout(32), 16)
+    total = x[tidx]
+    if cutlass.const_expr(x.memspace == cutlass.AddressSpace.gmem):
+        total += 100
+    if cutlass.const_expr(s.memspace == cute.AddressSpace.smem):
+        total += 200
+    if cutlass.const_expr(len(HINTS) == 7):
+        total += 400
+    out[tidx] = total
+unsigned_types = low_bits(x[:32], 8), low_bits(x[:32], 16), low_bits([(int(n) % (1 << 64)) // 3 for n in x[:32]]), 2 * x[:32] + 1:
     """out (128,): x as Uint8, Uint16, and the quotient by 3 as Uint64, in Int32; then 2 x + 1."""
     v = x[tidx]
     out[tidx] = v.to(cutlass.Uint8).to(cutlass.Int32)
     out[tidx + 32] = v.to(cutlass.Uint16).to(cutlass.Int32)
     out[tidx + 64] = (v.to(cutlass.Uint64) // cutlass.Uint64(3)).to(cutlass.Int32)
     out[tidx + 96] = v + cutlass.as_numeric(v) + cutlass.as_numeric(1)
-loops_and_conditions:
+loops_and_conditions = lane * (lane - 1) // 2 + 100 * (lane < 8):
     """The sum of the numbers below the lane's; 100 more in lanes below WARP_SIZE / 4."""
     total = cutlass.Int32(0)
     for i in cutlass.range(tidx):
@@ -154,12 +143,12 @@ loops_and_conditions:
     if cutlass.dynamic_expr(tidx < cute.arch.WARP_SIZE // 4):
         total += 100
     out[tidx] = cute.arch.shuffle_sync_bfly(total, 0, mask=cute.arch.FULL_MASK)
-old_range:
+old_range = lane * (lane - 1) // 2:
     total = cutlass.Int32(0)
     for i in cutlass.range_dynamic(tidx):
         total += i
     out[tidx] = total
-built_ins:
+built_ins = abs(x[:32] - lane) + 5003 + 1000 * ((lane < 3) | (lane > 30)) + 2000 * ((lane > 3) & (lane < 8)):
     """How far x is from the lane's number, and marks for which conditions held; says "traced" once."""
     print("traced")
     v = x[tidx]
@@ -173,14 +162,14 @@ built_ins:
     if cutlass.const_expr(isinstance(v, cutlass.Int32) and not isinstance(v, cutlass.Float32)):
         total += 5000
     out[tidx] = total
-annotations:
+annotations = 2 * lane + 21:
     """The lane's number, twice, and 1 + 2 + … + 6."""
     cute.arch.setmaxregister_decrease(24)
     cute.arch.setmaxregister_increase(240)
     plain = isinstance(x.layout, cute.Layout) and not isinstance(x.layout, (cute.ComposedLayout, cute.Swizzle))
     nothing = (None,) * (9 if cutlass.const_expr(plain) else 8)
     out[tidx] = annotated(tidx, tidx, (1,), (2,), (3,), (4,), (5,), (6,), *nothing)
-vectors:
+vectors = x[:4] + 1, [0] * 4, [8] * 4, [32]:
     """Lane 0: x[0:4] + 1 of ones_like, x - x of zeros_like, 3 of full, 5 of full_like, and the size in bytes of 8 numbers."""
     if tidx == 0:
         row = cute.make_tensor(x.iterator, cute.make_layout(4))
@@ -193,7 +182,7 @@ vectors:
         registers.store(cute.full((4,), 3, cutlass.Int32) + cute.full_like(v, 5))
         cute.basic_copy(registers, cute.make_tensor(out.iterator + 8, cute.make_layout(4)))
         out[12] = cute.size_in_bytes(cutlass.Int32, cute.make_layout(8))
-predicated:
+predicated = x[:5]:
     """Lane 0 copies those of eight numbers whose place is below (5)."""
     if tidx == 0:
         row = cute.make_tensor(x.iterator, cute.make_layout(8))
@@ -201,11 +190,11 @@ predicated:
         for i in cutlass.range_constexpr(8):
             pred[i] = cute.elem_less((i,), (5,))
         cute.basic_copy_if(pred, row, cute.make_tensor(out.iterator, cute.make_layout(8)))
-recast:
+recast = x[:32].view(np.int16)[::2]:
     """x (Int32) seen as Int16: the low half of each number."""
     halves = cute.recast_tensor(x, cutlass.Int16)
     out[tidx] = halves[2 * tidx].to(cutlass.Int32)
-recast_registers:
+recast_registers = np.where(lane % 2 == 0, turned(x[:32]), x[32:64]), f32(lane).view(np.int32), np.where(lane < 16, lane, 2):
     """Registers of Int16 and Float32 seen as Int32, read and written: both halves swapped, the bits of a number."""
     halves = cute.make_rmem_tensor((2, 2), cutlass.Int16)
     words = cute.recast_tensor(halves, cutlass.Int32)
@@ -220,7 +209,7 @@ recast_registers:
     if tidx >= 16:
         cute.recast_tensor(number, cutlass.Int32)[0] = 0x40000000
     out[tidx + 64] = number[0].to(cutlass.Int32)
-copy_operations:
+copy_operations = x[31::-1]:
     """x to registers, to shared memory, to registers, to out, reversed on the way; each with its own copy operation."""
     s = utils.SmemAllocator().allocate_tensor(cutlass.Int32, cute.make_layout(32), 16)
     registers = cute.make_rmem_tensor(1, cutlass.Int32)
@@ -234,7 +223,7 @@ copy_operations:
     cute.arch.sync_threads()
     cute.copy(get, cute.make_tensor(s.iterator + (31 - tidx), one), registers)
     cute.copy(store, registers, cute.make_tensor(out.iterator + tidx, one))
-tiled_by_layout:
+tiled_by_layout = x[:64]:
     """x to out through a tiled copy made from a thread-value layout: each lane takes elements 2 * lane and 2 * lane + 1."""
     atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), cutlass.Int32, num_bits_per_copy=64)
     tiled = cute.make_tiled_copy(atom, cute.make_layout((32, 2), stride=(2, 1)), (64,))
@@ -242,7 +231,7 @@ tiled_by_layout:
     source = cute.make_tensor(x.iterator, cute.make_layout(64))
     target = cute.make_tensor(out.iterator, cute.make_layout(64))
     cute.copy(atom, part.partition_S(source), part.partition_D(target))
-without_effect:
+without_effect = x[:32]:
     """x to out, past every fence and hint."""
     cute.arch.griddepcontrol_wait()
     v = x[tidx]
@@ -253,7 +242,7 @@ without_effect:
     cute.arch.fence_proxy("async.shared", space="cta")
     cute.arch.griddepcontrol_launch_dependents()
     out[tidx] = v
-expected_apart:
+expected_apart = x:
     """x (128,) to out (128,) by a bulk copy whose bytes are expected before the arrival, polled with try_wait."""
     smem = cutlass.memory.SmemAllocator()
     mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
@@ -272,7 +261,7 @@ expected_apart:
         done = cute.arch.mbarrier_try_wait(mbar, 0)
     for i in cutlass.range(tidx, 128, 32):
         out[i] = s[i]
-polled @launched(64):
+polled @launched(64) = x[31::-1]:
     """Warp 0 polls with test_wait until warp 1 has written and arrived; out (32,) is x, reversed."""
     smem = cutlass.memory.SmemAllocator()
     mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
@@ -289,6 +278,20 @@ polled @launched(64):
     else:
         s[tidx - 32] = x[tidx - 32]
         cute.arch.mbarrier_arrive(mbar)
+''',
+)
+
+
+write(
+    globals(),
+    """
+""",
+)
+
+
+write(
+    globals(),
+    '''
 polls_for_ever:
     """Nobody arrives: the loop does not end."""
     mbar = cutlass.memory.SmemAllocator().allocate_array(cutlass.Int64, 1, byte_alignment=8)
@@ -300,8 +303,6 @@ polls_for_ever:
     while not done:
         done = cute.arch.mbarrier_test_wait(mbar, 0)
     out[tidx] = x[tidx]
-atomic_max_of_floats:
-    cute.arch.atomic_max(out.iterator, x[0])
 atomic_vectors(x, out, *, width=4, first=0):
     """Each lane adds `width` of its block's numbers, from `first` on, to those of `out`."""
     at = tidx % 8 * width
@@ -309,8 +310,7 @@ atomic_vectors(x, out, *, width=4, first=0):
     for k in cutlass.range_constexpr(width):
         values[k] = x[at + k]
     cute.arch.atomic_add(out.iterator + (at + first), values.load().ir_value())
-largest_of_integers:
-    out[0] = v.reduce(cute.ReductionOp.MAX, cutlass.Int32(0), 0)
+largest_of_integers: out[0] = v.reduce(cute.ReductionOp.MAX, cutlass.Int32(0), 0)
 one_launched_early(x, out, how: Constexpr) @launched(64, use_pdl=True, passing=True):
     """x to out by 64 threads. Thread 0 waits; the others meet it at a block barrier ("block"), in its warp ("warp"), half of them
     there ("half", and "named" where all arrive), or at a barrier that it passed before it waited ("before", and "twice" where
@@ -338,3 +338,4 @@ one_launched_early(x, out, how: Constexpr) @launched(64, use_pdl=True, passing=T
         out[tidx] = x[tidx]
 ''',
 )
+REFUSED = ["largest_of_integers"]

@@ -1,24 +1,23 @@
 """Small kernels that go wrong in one order among many, and correct ones much like them.
 
-Each function gives a @cute.jit host function, the tensors to call it with, and for some a function that says whether the results
-are right.
+`launched` gives a host function of each.
 """
 
 import cutlass
 import cutlass.cute as cute
 
+from .hosts import Constexpr
 from .written import write
 
 
-def launched(body, warps=2, blocks=1, cluster=None):
-    """A host function that launches `body` with so many warps."""
+def launched(kernel, warps=2, blocks=1, cluster=None):
+    name, *constants = kernel if isinstance(kernel, tuple) else (kernel.__name__,)
+    body = globals()[name]
+    options = {"cluster": [cluster, 1, 1]} if cluster else {}
 
     @cute.jit
     def host(x):
-        if cutlass.const_expr(cluster is None):
-            body(x).launch(grid=[blocks, 1, 1], block=[32 * warps, 1, 1])
-        else:
-            body(x).launch(grid=[blocks, 1, 1], block=[32 * warps, 1, 1], cluster=[cluster, 1, 1])
+        body(x, *constants).launch(grid=[blocks, 1, 1], block=[32 * warps, 1, 1], **options)
 
     return host
 
@@ -33,200 +32,137 @@ def initialise(mbar, count: cutlass.Constexpr):
     cute.arch.barrier()
 
 
-def _sleeper(says_so_first: bool):
-    @cute.kernel
-    def sleeper(x: cute.Tensor):
-        """Warp 0 looks whether there is work and, if not, sleeps; warp 1 puts work there and wakes a sleeper. Where warp 0 says
-        that it sleeps only after it has looked, warp 1 may come between the two, and nobody wakes warp 0."""
-        smem = cutlass.memory.SmemAllocator()
-        mbar = smem.allocate_array(cutlass.Int64, 1)
-        tid, _, _ = cute.arch.thread_idx()
-        initialise(mbar, 1)
-        if tid < 32:
-            if cutlass.const_expr(says_so_first):
-                if tid == 0:
-                    cute.arch.atomic_exch(x.iterator + 1, cutlass.Int32(1))
-            work = cute.arch.atomic_or(x.iterator, cutlass.Int32(0))
-            if work == 0:
-                if cutlass.const_expr(not says_so_first):
-                    if tid == 0:
-                        cute.arch.atomic_exch(x.iterator + 1, cutlass.Int32(1))
-                cute.arch.mbarrier_wait(mbar, 0)
-        elif tid == 32:
-            cute.arch.atomic_exch(x.iterator, cutlass.Int32(1))
-            asleep = cute.arch.atomic_or(x.iterator + 1, cutlass.Int32(0))
-            if asleep == 1:
-                cute.arch.mbarrier_arrive(mbar)
-
-    return sleeper
-
-
-wakes_too_early, sleeps_safely = _sleeper(says_so_first=False), _sleeper(says_so_first=True)
-
-
-def _ring(frees_twice: bool, rounds: int = 3):
-    @cute.kernel
-    def ring(x: cute.Tensor):
-        """Warp 0 fills one of two stages, warps 1 and 2 read it; the second reader of a stage frees it."""
-        smem = cutlass.memory.SmemAllocator()
-        full = smem.allocate_array(cutlass.Int64, 2)
-        empty = smem.allocate_array(cutlass.Int64, 2)
-        stage = smem.allocate_tensor(cutlass.Int32, cute.make_layout(2))
-        tid, _, _ = cute.arch.thread_idx()
-        if tid == 0:
-            for s in cutlass.range_constexpr(2):
-                cute.arch.mbarrier_init(full + s, 1)
-                cute.arch.mbarrier_init(empty + s, 2)
-            cute.arch.mbarrier_init_fence()
-        cute.arch.barrier()
-        if tid < 32:
-            for i in cutlass.range_constexpr(rounds):
-                cute.arch.mbarrier_wait(empty + i % 2, (i // 2 + 1) % 2)
-                if tid == 0:
-                    stage[i % 2] = i + 1
-                    cute.arch.mbarrier_arrive(full + i % 2)
-        else:
-            for i in cutlass.range_constexpr(rounds):
-                cute.arch.mbarrier_wait(full + i % 2, i // 2 % 2)
-                if tid % 32 == 0:
-                    x[tid // 32 * 8 + i] = stage[i % 2]
-                    cute.arch.mbarrier_arrive(empty + i % 2)
-                    if cutlass.const_expr(frees_twice and i == 0):
-                        if tid == 32:
-                            cute.arch.mbarrier_arrive(empty + i % 2)
-
-    return ring
-
-
-ring, ring_freed_twice = _ring(False), _ring(True)
-
-
-def _flag(fences: bool):
-    @cute.kernel
-    def flag(x: cute.Tensor):
-        """Warp 0 writes a number and raises a flag, warp 1 reads the number if the flag is up."""
-        tid, _, _ = cute.arch.thread_idx()
-        if tid == 0:
-            x[8] = 42
-            if cutlass.const_expr(fences):
-                cute.arch.fence_acq_rel_gpu()
-            cute.arch.atomic_exch(x.iterator, cutlass.Int32(1))
-        elif tid == 32:
-            up = cute.arch.atomic_or(x.iterator, cutlass.Int32(0))
-            if cutlass.const_expr(fences):
-                cute.arch.fence_acq_rel_gpu()
-            if up == 1:
-                x[9] = x[8]
-
-    return flag
-
-
-flag, flag_without_fence = _flag(True), _flag(False)
-
-
-def _spin(raises: bool):
-    @cute.kernel
-    def spin(x: cute.Tensor):
-        """Warp 1 asks until warp 0 has raised the flag."""
-        tid, _, _ = cute.arch.thread_idx()
-        if tid == 0:
-            x[8] = 42
-            cute.arch.fence_acq_rel_gpu()
-            cute.arch.atomic_exch(x.iterator, cutlass.Int32(1 if raises else 0))
-        elif tid == 32:
-            up = cute.arch.atomic_or(x.iterator, cutlass.Int32(0))
-            while up == 0:
-                up = cute.arch.atomic_or(x.iterator, cutlass.Int32(0))
-            cute.arch.fence_acq_rel_gpu()
-            x[9] = x[8]
-
-    return spin
-
-
-spin, spin_for_ever = _spin(True), _spin(False)
-
-
-def _lock(releases: bool):
-    @cute.kernel
-    def lock(x: cute.Tensor):
-        """One lane of each warp takes a lock, adds 1 without an atomic, and gives the lock back."""
-        tid, _, _ = cute.arch.thread_idx()
-        if tid % 32 == 0:
-            held = cute.arch.atomic_cas(x.iterator, cmp=cutlass.Int32(0), val=cutlass.Int32(1))
-            while held != 0:
-                held = cute.arch.atomic_cas(x.iterator, cmp=cutlass.Int32(0), val=cutlass.Int32(1))
-            cute.arch.fence_acq_rel_gpu()
-            x[1] = x[1] + 1
-            cute.arch.fence_acq_rel_gpu()
-            if releases or x[1] != 2:
-                cute.arch.atomic_exch(x.iterator, cutlass.Int32(0))
-
-    return lock
-
-
-lock, lock_kept = _lock(True), _lock(False)
-
-
-def _named(wrong: bool):
-    @cute.kernel
-    def named(x: cute.Tensor):
-        """Warps 1 and 2 hand warp 0 their numbers by a barrier each; the wrong one uses a single barrier for both."""
-        smem = cutlass.memory.SmemAllocator()
-        buffer = smem.allocate_tensor(cutlass.Int32, cute.make_layout(2))
-        tid, _, _ = cute.arch.thread_idx()
-        if tid < 32:
-            cute.arch.barrier(barrier_id=1, number_of_threads=64)
-            if tid == 0:
-                x[0] = buffer[0]
-            cute.arch.barrier(barrier_id=1 if wrong else 2, number_of_threads=64)
-            if tid == 0:
-                x[1] = buffer[1]
-        elif tid < 64:
-            if tid == 32:
-                buffer[0] = 7
-            cute.arch.barrier_arrive(barrier_id=1, number_of_threads=64)
-        else:
-            if tid == 64:
-                buffer[1] = 8
-            cute.arch.barrier_arrive(barrier_id=1 if wrong else 2, number_of_threads=64)
-
-    return named
-
-
-named, named_once = _named(False), _named(True)
-
-
-def _exchange(waits: bool):
-    @cute.kernel
-    def exchange(x: cute.Tensor):
-        """Two blocks send each other a number by st.async."""
-        smem = cutlass.memory.SmemAllocator()
-        mbar = smem.allocate_array(cutlass.Int64, 1)
-        slot = smem.allocate_tensor(cutlass.Int32, cute.make_layout(2))
-        tid, _, _ = cute.arch.thread_idx()
-        rank = cute.arch.block_idx_in_cluster()
-        if tid == 0:
-            cute.arch.mbarrier_init(mbar, 1)
-            cute.arch.mbarrier_init_fence()
-            cute.arch.mbarrier_arrive_and_expect_tx(mbar, 4)
-        cute.arch.cluster_arrive()
-        cute.arch.cluster_wait()
-        if tid == 0:
-            cute.arch.store_async_dsmem(slot.iterator, rank + 5, mbar, 1 - rank)
-        if cutlass.const_expr(waits):
-            cute.arch.mbarrier_wait(mbar, 0)
-            if tid == 0:
-                x[rank] = slot[0]
-
-    return exchange
-
-
-exchange, exchange_without_wait = _exchange(waits=True), _exchange(waits=False)
-
-
 write(
     globals(),
     '''
+sleeper(x, *, says_so_first):
+    """Warp 0 looks whether there is work and, if not, sleeps; warp 1 puts work there and wakes a sleeper. Where warp 0 says
+    that it sleeps only after it has looked, warp 1 may come between the two, and nobody wakes warp 0."""
+    smem = cutlass.memory.SmemAllocator()
+    mbar = smem.allocate_array(cutlass.Int64, 1)
+    tid, _, _ = cute.arch.thread_idx()
+    initialise(mbar, 1)
+    if tid < 32:
+        if cutlass.const_expr(says_so_first):
+            if tid == 0:
+                cute.arch.atomic_exch(x.iterator + 1, cutlass.Int32(1))
+        work = cute.arch.atomic_or(x.iterator, cutlass.Int32(0))
+        if work == 0:
+            if cutlass.const_expr(not says_so_first):
+                if tid == 0:
+                    cute.arch.atomic_exch(x.iterator + 1, cutlass.Int32(1))
+            cute.arch.mbarrier_wait(mbar, 0)
+    elif tid == 32:
+        cute.arch.atomic_exch(x.iterator, cutlass.Int32(1))
+        asleep = cute.arch.atomic_or(x.iterator + 1, cutlass.Int32(0))
+        if asleep == 1:
+            cute.arch.mbarrier_arrive(mbar)
+ring(x, *, frees_twice=False):
+    """Warp 0 fills one of two stages, warps 1 and 2 read it; the second reader of a stage frees it."""
+    smem = cutlass.memory.SmemAllocator()
+    full = smem.allocate_array(cutlass.Int64, 2)
+    empty = smem.allocate_array(cutlass.Int64, 2)
+    stage = smem.allocate_tensor(cutlass.Int32, cute.make_layout(2))
+    tid, _, _ = cute.arch.thread_idx()
+    if tid == 0:
+        for s in cutlass.range_constexpr(2):
+            cute.arch.mbarrier_init(full + s, 1)
+            cute.arch.mbarrier_init(empty + s, 2)
+        cute.arch.mbarrier_init_fence()
+    cute.arch.barrier()
+    if tid < 32:
+        for i in cutlass.range_constexpr(3):
+            cute.arch.mbarrier_wait(empty + i % 2, (i // 2 + 1) % 2)
+            if tid == 0:
+                stage[i % 2] = i + 1
+                cute.arch.mbarrier_arrive(full + i % 2)
+    else:
+        for i in cutlass.range_constexpr(3):
+            cute.arch.mbarrier_wait(full + i % 2, i // 2 % 2)
+            if tid % 32 == 0:
+                x[tid // 32 * 8 + i] = stage[i % 2]
+                cute.arch.mbarrier_arrive(empty + i % 2)
+                if cutlass.const_expr(frees_twice and i == 0):
+                    if tid == 32:
+                        cute.arch.mbarrier_arrive(empty + i % 2)
+flag(x, *, fences=True):
+    """Warp 0 writes a number and raises a flag, warp 1 reads the number if the flag is up."""
+    tid, _, _ = cute.arch.thread_idx()
+    if tid == 0:
+        x[8] = 42
+        if cutlass.const_expr(fences):
+            cute.arch.fence_acq_rel_gpu()
+        cute.arch.atomic_exch(x.iterator, cutlass.Int32(1))
+    elif tid == 32:
+        up = cute.arch.atomic_or(x.iterator, cutlass.Int32(0))
+        if cutlass.const_expr(fences):
+            cute.arch.fence_acq_rel_gpu()
+        if up == 1:
+            x[9] = x[8]
+spin(x, *, raises=True):
+    """Warp 1 asks until warp 0 has raised the flag."""
+    tid, _, _ = cute.arch.thread_idx()
+    if tid == 0:
+        x[8] = 42
+        cute.arch.fence_acq_rel_gpu()
+        cute.arch.atomic_exch(x.iterator, cutlass.Int32(1 if raises else 0))
+    elif tid == 32:
+        up = cute.arch.atomic_or(x.iterator, cutlass.Int32(0))
+        while up == 0:
+            up = cute.arch.atomic_or(x.iterator, cutlass.Int32(0))
+        cute.arch.fence_acq_rel_gpu()
+        x[9] = x[8]
+lock(x, *, releases=True):
+    """One lane of each warp takes a lock, adds 1 without an atomic, and gives the lock back."""
+    tid, _, _ = cute.arch.thread_idx()
+    if tid % 32 == 0:
+        held = cute.arch.atomic_cas(x.iterator, cmp=cutlass.Int32(0), val=cutlass.Int32(1))
+        while held != 0:
+            held = cute.arch.atomic_cas(x.iterator, cmp=cutlass.Int32(0), val=cutlass.Int32(1))
+        cute.arch.fence_acq_rel_gpu()
+        x[1] = x[1] + 1
+        cute.arch.fence_acq_rel_gpu()
+        if releases or x[1] != 2:
+            cute.arch.atomic_exch(x.iterator, cutlass.Int32(0))
+named(x, *, wrong=False):
+    """Warps 1 and 2 hand warp 0 their numbers by a barrier each; the wrong one uses a single barrier for both."""
+    smem = cutlass.memory.SmemAllocator()
+    buffer = smem.allocate_tensor(cutlass.Int32, cute.make_layout(2))
+    tid, _, _ = cute.arch.thread_idx()
+    if tid < 32:
+        cute.arch.barrier(barrier_id=1, number_of_threads=64)
+        if tid == 0:
+            x[0] = buffer[0]
+        cute.arch.barrier(barrier_id=1 if wrong else 2, number_of_threads=64)
+        if tid == 0:
+            x[1] = buffer[1]
+    elif tid < 64:
+        if tid == 32:
+            buffer[0] = 7
+        cute.arch.barrier_arrive(barrier_id=1, number_of_threads=64)
+    else:
+        if tid == 64:
+            buffer[1] = 8
+        cute.arch.barrier_arrive(barrier_id=1 if wrong else 2, number_of_threads=64)
+exchange(x, *, waits=True):
+    """Two blocks send each other a number by st.async."""
+    smem = cutlass.memory.SmemAllocator()
+    mbar = smem.allocate_array(cutlass.Int64, 1)
+    slot = smem.allocate_tensor(cutlass.Int32, cute.make_layout(2))
+    tid, _, _ = cute.arch.thread_idx()
+    rank = cute.arch.block_idx_in_cluster()
+    if tid == 0:
+        cute.arch.mbarrier_init(mbar, 1)
+        cute.arch.mbarrier_init_fence()
+        cute.arch.mbarrier_arrive_and_expect_tx(mbar, 4)
+    cute.arch.cluster_arrive()
+    cute.arch.cluster_wait()
+    if tid == 0:
+        cute.arch.store_async_dsmem(slot.iterator, rank + 5, mbar, 1 - rank)
+    if cutlass.const_expr(waits):
+        cute.arch.mbarrier_wait(mbar, 0)
+        if tid == 0:
+            x[rank] = slot[0]
 nothing:
     tid, _, _ = cute.arch.thread_idx()
     x[tid] = 1
@@ -326,3 +262,7 @@ last_one_sums:
     parameters="x",
     host="",
 )
+# Kernels by their names, with their constants.
+wakes_too_early, sleeps_safely = ("sleeper", False), ("sleeper", True)
+ring_freed_twice, flag_without_fence, spin_for_ever = ("ring", True), ("flag", False), ("spin", False)
+lock_kept, named_once, exchange_without_wait = ("lock", False), ("named", True), ("exchange", False)

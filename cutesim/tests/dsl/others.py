@@ -143,29 +143,12 @@ def helper(x):
     cute.nvgpu.tcgen05.commit(x)
 
 
-@cute.kernel
-def unknown_kernel(x: cute.Tensor):
-    cute.make_cotiled_copy(1, 2, 3)
-    cute.arch.clock64()
-    helper(x)
-
-
-class Unknown:
-    @cute.jit
-    def __call__(self, x: cute.Tensor):
-        unknown_kernel(x).launch(grid=[1, 1, 1], block=[32, 1, 1])
-
-
-class ComposedNumbers:
+@cute.jit
+def composed_numbers():
     """What swizzles make of offsets, as the tracing Python sees it."""
-
-    @cute.jit
-    def __call__(self):
-        for parameters in ((3, 2, 3), (2, 4, 3), (5, 0, 5), (1, 3, -2)):
-            layout = cute.make_composed_layout(
-                cute.make_swizzle(*parameters), 0, cute.make_layout((8, 16), stride=(16, 1))
-            )
-            print(layout if parameters[2] > 0 else parameters, [layout((i, 3 * i % 16)) for i in range(8)])
+    for parameters in ((3, 2, 3), (2, 4, 3), (5, 0, 5), (1, 3, -2)):
+        layout = cute.make_composed_layout(cute.make_swizzle(*parameters), 0, cute.make_layout((8, 16), stride=(16, 1)))
+        print(layout if parameters[2] > 0 else parameters, [layout((i, 3 * i % 16)) for i in range(8)])
 
 
 @dataclass
@@ -249,82 +232,28 @@ def arrived(ptr: cute.Pointer, *, loc=None, ip=None) -> cutlass.Uint32:
     )
 
 
-class Stages:
-    """Warp 0 brings columns of x to two stages of shared memory, warp 1 takes them from there to out."""
+def pipeline_of(kind, storage):
+    threads = pipeline.CooperativeGroup(pipeline.Agent.Thread, 32)
+    one = pipeline.CooperativeGroup(pipeline.Agent.Thread)
+    if kind == "bulk":
+        return pipeline.PipelineTmaAsync.create(
+            barrier_storage=storage, num_stages=2, producer_group=one, consumer_group=one, tx_count=128
+        )
+    made = pipeline.PipelineCpAsync if kind == "cp.async" else pipeline.PipelineAsync
+    return made.create(barrier_storage=storage, num_stages=2, producer_group=threads, consumer_group=threads)
 
-    def __init__(self, kind, handles=False, releases=True, early="", meets=True):
-        self.kind, self.handles, self.releases, self.early, self.meets = kind, handles, releases, early, meets
 
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        self.kernel(x, out).launch(grid=[1, 1, 1], block=[64, 1, 1])
-
-    def pipeline(self, storage):
-        threads = pipeline.CooperativeGroup(pipeline.Agent.Thread, 32)
-        one = pipeline.CooperativeGroup(pipeline.Agent.Thread)
-        if self.kind == "bulk":
-            return pipeline.PipelineTmaAsync.create(
-                barrier_storage=storage, num_stages=2, producer_group=one, consumer_group=one, tx_count=128
-            )
-        kind = pipeline.PipelineCpAsync if self.kind == "cp.async" else pipeline.PipelineAsync
-        return kind.create(barrier_storage=storage, num_stages=2, producer_group=threads, consumer_group=threads)
-
-    @cute.jit
-    def fill(self, source, stage, lane, barrier):
-        if cutlass.const_expr(self.kind == "bulk"):
-            bulk = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkG2SOp(), Float32)
-            with cute.arch.elect_one():
-                cute.copy(bulk, source, stage, mbar_ptr=barrier)
-        elif cutlass.const_expr(self.kind == "cp.async"):
-            word = cute.make_copy_atom(cute.nvgpu.cpasync.CopyG2SOp(), Float32, num_bits_per_copy=32)
-            cute.copy(word, cute.local_tile(source, (1,), (lane,)), cute.local_tile(stage, (1,), (lane,)))
-        else:
-            stage[lane] = source[lane]
-
-    @cute.kernel
-    def kernel(self, x: cute.Tensor, out: cute.Tensor):
-        lane, warp = cute.arch.lane_idx(), cute.arch.warp_idx()
-        smem = cutlass.memory.SmemAllocator()
-        stages = smem.allocate_tensor(Float32, cute.make_layout((32, 2)), 16)
-        pipe = self.pipeline(smem.allocate_array(cutlass.Int64, 4))
-        if cutlass.const_expr(self.handles):
-            producer, consumer = pipe.make_participants()
-            if warp == 0:
-                for i in range(4):
-                    slot = producer.acquire_and_advance()
-                    self.fill(x[None, i], stages[None, slot.index], lane, slot.barrier)
-                    slot.commit()
-                producer.tail()
-            else:
-                for i in range(4):
-                    slot = consumer.wait_and_advance()
-                    out[lane, i] = stages[lane, slot.index]
-                    if cutlass.const_expr(self.meets):
-                        cute.arch.sync_warp()
-                    slot.release()
-        elif warp == 0:
-            state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Producer, 2)
-            for i in range(4):
-                pipe.producer_acquire(state)
-                if cutlass.const_expr(self.early == "commit"):
-                    pipe.producer_commit(state)
-                self.fill(x[None, i], stages[None, state.index], lane, pipe.producer_get_barrier(state))
-                if cutlass.const_expr(self.early != "commit"):
-                    pipe.producer_commit(state)
-                state.advance()
-            pipe.producer_tail(state)
-        else:
-            state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 2)
-            for i in range(4):
-                pipe.consumer_wait(state)
-                if cutlass.const_expr(self.early == "release"):
-                    pipe.consumer_release(state)
-                out[lane, i] = stages[lane, state.index]
-                if cutlass.const_expr(self.meets):
-                    cute.arch.sync_warp()
-                if cutlass.const_expr(self.releases and self.early != "release"):
-                    pipe.consumer_release(state)
-                state.advance()
+@cute.jit
+def fill(kind: Constexpr, source, stage, lane, barrier):
+    if cutlass.const_expr(kind == "bulk"):
+        bulk = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkG2SOp(), Float32)
+        with cute.arch.elect_one():
+            cute.copy(bulk, source, stage, mbar_ptr=barrier)
+    elif cutlass.const_expr(kind == "cp.async"):
+        word = cute.make_copy_atom(cute.nvgpu.cpasync.CopyG2SOp(), Float32, num_bits_per_copy=32)
+        cute.copy(word, cute.local_tile(source, (1,), (lane,)), cute.local_tile(stage, (1,), (lane,)))
+    else:
+        stage[lane] = source[lane]
 
 
 @cute.jit
@@ -336,42 +265,9 @@ def exchanged(value, slots, tidx):
     return slots[63 - tidx]
 
 
-class Flag:
-    """Block 0 writes x and sets a flag, block 1 waits for it and reads; `fences` says where there are any."""
-
-    def __init__(self, *fences):
-        self.fences = fences
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor, flag: cute.Tensor, out: cute.Tensor):
-        self.kernel(x, flag, out).launch(grid=[2, 1, 1], block=[64, 1, 1], cooperative=True)
-
-    def fence(self, where):
-        if where in self.fences:
-            cute.arch.fence_acq_rel_gpu()
-
-    @cute.kernel
-    def kernel(self, x: cute.Tensor, flag: cute.Tensor, out: cute.Tensor):
-        tidx, _, _ = cute.arch.thread_idx()
-        bidx, _, _ = cute.arch.block_idx()
-        if bidx == 0:
-            self.fence("before the write")
-            x[tidx] = 1.0
-            self.fence("before the barrier")
-            cute.arch.barrier()
-            if tidx == 0:
-                self.fence("before the flag")
-                cute.arch.atomic_add(flag.iterator, 1)  # set
-            self.fence("after the flag")
-        else:
-            if tidx == 0:
-                seen = Int32(0)
-                while seen == 0:
-                    seen = cute.arch.atomic_add(flag.iterator, 0)  # seen
-                self.fence("after seeing it")
-            cute.arch.barrier()
-            self.fence("after the other barrier")
-            out[tidx] = x[tidx]
+def fence(fences, where):
+    if where in fences:
+        cute.arch.fence_acq_rel_gpu()
 
 
 write(
@@ -400,8 +296,6 @@ four @launched(8):
     words = load_four(x.iterator + 4 * tidx, Int32(tidx < 5))
     for i in cutlass.range_constexpr(4):
         out[4 * tidx + i] = between(words[i].bitcast(Float32), 3.0, 17.5)
-ask_the_clock(x) @launched(1):
-    x[0] = Float32(clock())
 locked(lock, total, out) @launched(32, blocks=3):
     """Each block adds 1 to a total that a lock guards, taken and given back by atomics that acquire and release."""
     bidx, _, _ = cute.arch.block_idx()
@@ -501,6 +395,71 @@ given_in_one_arm(out):
     if lane < 8:
         counter.extra = lane
     out[lane] = counter.extra  # here
+flagged(x, flag, out, *, fences=()) @launched(64, blocks=2, cooperative=True):
+    """Block 0 writes x and sets a flag, block 1 waits for it and reads; `fences` says where there are any."""
+    bidx, _, _ = cute.arch.block_idx()
+    if bidx == 0:
+        fence(fences, "before the write")
+        x[tidx] = 1.0
+        fence(fences, "before the barrier")
+        cute.arch.barrier()
+        if tidx == 0:
+            fence(fences, "before the flag")
+            cute.arch.atomic_add(flag.iterator, 1)  # set
+        fence(fences, "after the flag")
+    else:
+        if tidx == 0:
+            seen = Int32(0)
+            while seen == 0:
+                seen = cute.arch.atomic_add(flag.iterator, 0)  # seen
+            fence(fences, "after seeing it")
+        cute.arch.barrier()
+        fence(fences, "after the other barrier")
+        out[tidx] = x[tidx]
+stages(x, out, *, kind, handles=False, releases=True, early="", meets=True) @launched(64):
+    """Warp 0 brings columns of x to two stages of shared memory, warp 1 takes them from there to out."""
+    lane, warp = cute.arch.lane_idx(), cute.arch.warp_idx()
+    smem = cutlass.memory.SmemAllocator()
+    stages = smem.allocate_tensor(Float32, cute.make_layout((32, 2)), 16)
+    pipe = pipeline_of(kind, smem.allocate_array(cutlass.Int64, 4))
+    if cutlass.const_expr(handles):
+        producer, consumer = pipe.make_participants()
+        if warp == 0:
+            for i in range(4):
+                slot = producer.acquire_and_advance()
+                fill(kind, x[None, i], stages[None, slot.index], lane, slot.barrier)
+                slot.commit()
+            producer.tail()
+        else:
+            for i in range(4):
+                slot = consumer.wait_and_advance()
+                out[lane, i] = stages[lane, slot.index]
+                if cutlass.const_expr(meets):
+                    cute.arch.sync_warp()
+                slot.release()
+    elif warp == 0:
+        state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Producer, 2)
+        for i in range(4):
+            pipe.producer_acquire(state)
+            if cutlass.const_expr(early == "commit"):
+                pipe.producer_commit(state)
+            fill(kind, x[None, i], stages[None, state.index], lane, pipe.producer_get_barrier(state))
+            if cutlass.const_expr(early != "commit"):
+                pipe.producer_commit(state)
+            state.advance()
+        pipe.producer_tail(state)
+    else:
+        state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 2)
+        for i in range(4):
+            pipe.consumer_wait(state)
+            if cutlass.const_expr(early == "release"):
+                pipe.consumer_release(state)
+            out[lane, i] = stages[lane, state.index]
+            if cutlass.const_expr(meets):
+                cute.arch.sync_warp()
+            if cutlass.const_expr(releases and early != "release"):
+                pipe.consumer_release(state)
+            state.advance()
 half_arrive(x) @launched(64):
     """Half of those that an mbarrier counts arrive at it, and all wait."""
     mbar = cutlass.memory.SmemAllocator().allocate_array(cutlass.Int64, 1)
@@ -547,4 +506,14 @@ print_sizes() @launched(64):
     for i in cutlass.range_constexpr(2):
         print("pass", i)
 ''',
+)
+LACKING = write(
+    globals(),
+    """
+ask_the_clock: x[0] = Float32(clock())
+unknown:
+    cute.make_cotiled_copy(1, 2, 3)
+    cute.arch.clock64()
+    helper(x)
+""",
 )

@@ -3,7 +3,7 @@
 import cutlass
 import cutlass.cute as cute
 import cutlass.utils.hopper_helpers as sm90
-from cutlass import BFloat16, Float8E4M3FN, Float8E5M2, Float16, Float32, Int64
+from cutlass import BFloat16, Constexpr, Float8E4M3FN, Float8E5M2, Float16, Float32, Int64
 from cutlass.cute.nvgpu import OperandMajorMode, cpasync, warp, warpgroup
 from cutlass.tensor_utils import LayoutEnum
 
@@ -28,7 +28,7 @@ WARP_KINDS = ("f16", "k8", "tf32", "thread")
 
 
 @cute.kernel
-def _show(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor, tiled: cute.TiledMma, kind: cutlass.Constexpr):
+def _show(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor, tiled: cute.TiledMma, kind: Constexpr):
     t, _, _ = cute.arch.thread_idx()
     thread = tiled.get_slice(t)
     tCgA, tCgB, tCgC = thread.partition_A(a), thread.partition_B(b), thread.partition_C(c)
@@ -54,13 +54,9 @@ def _show(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor, tiled: cute.TiledMma, 
         print(kind, "copy S", whole.get_slice(t).partition_D(c).layout, whole.retile(acc).layout)
 
 
-class Show:
-    def __init__(self, kind):
-        self.kind = kind
-
-    @cute.jit
-    def __call__(self, a: cute.Tensor, b: cute.Tensor, c: cute.Tensor):
-        _show(a, b, c, tiled_of(self.kind), self.kind).launch(grid=(1, 1, 1), block=(256, 1, 1))
+@cute.jit
+def show(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor, kind: Constexpr):
+    _show(a, b, c, tiled_of(kind), kind).launch(grid=(1, 1, 1), block=(256, 1, 1))
 
 
 @cute.kernel
@@ -76,16 +72,11 @@ def _product(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor, tiled: cute.TiledMm
     cute.autovec_copy(rC, tCgC)
 
 
-class Product:
+@cute.jit
+def product(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor, kind: Constexpr):
     """c = a b^T with operands straight from global memory."""
-
-    def __init__(self, kind):
-        self.kind = kind
-
-    @cute.jit
-    def __call__(self, a: cute.Tensor, b: cute.Tensor, c: cute.Tensor):
-        tiled = tiled_of(self.kind)
-        _product(a, b, c, tiled).launch(grid=(1, 1, 1), block=(tiled.size, 1, 1))
+    tiled = tiled_of(kind)
+    _product(a, b, c, tiled).launch(grid=(1, 1, 1), block=(tiled.size, 1, 1))
 
 
 @cute.kernel
@@ -140,9 +131,9 @@ def _hopper(
     tiled: cute.TiledMma,
     layout_a: cute.ComposedLayout,
     layout_b: cute.ComposedLayout,
-    tile: cutlass.Constexpr,
-    fault: cutlass.Constexpr,
-    dtype: cutlass.Constexpr,
+    tile: Constexpr,
+    fault: Constexpr,
+    dtype: Constexpr,
 ):
     t, _, _ = cute.arch.thread_idx()
     bm, bn, _ = cute.arch.block_idx()
@@ -206,28 +197,30 @@ def _hopper(
             tCgC[i] = acc[i]
 
 
-class Hopper:
+@cute.jit
+def hopper(
+    a: cute.Tensor,
+    b: cute.Tensor,
+    c: cute.Tensor,
+    fault: Constexpr = "",
+    tile: Constexpr = (128, 64, 64),
+    kind: Constexpr = "wgmma",
+):
     """c = a b^T: one warp loads tiles through tensor maps, two warpgroups multiply them."""
-
-    def __init__(self, fault="", tile=(128, 64, 64), kind="wgmma"):
-        self.fault, self.tile, self.kind = fault, tile, kind
-
-    @cute.jit
-    def __call__(self, a: cute.Tensor, b: cute.Tensor, c: cute.Tensor):
-        dtype = {"wgmma": BFloat16, "e4m3": Float8E4M3FN, "e5m2": Float8E5M2}[self.kind]
-        tiled = tiled_of(self.kind)
-        if cutlass.const_expr(a.element_type is not dtype):  # bytes: floats of 8 bits
-            a, b = cute.recast_tensor(a, dtype), cute.recast_tensor(b, dtype)
-        layout_a = sm90.make_smem_layout_a(LayoutEnum.from_tensor(a), self.tile, dtype, STAGES)
-        layout_b = sm90.make_smem_layout_b(LayoutEnum.from_tensor(b), self.tile, dtype, STAGES)
-        load = cpasync.CopyBulkTensorTileG2SOp()
-        one_a, one_b = (cute.slice_(x, (None, None, 0)) for x in (layout_a, layout_b))
-        load_a, mA = cpasync.make_tiled_tma_atom(load, a, one_a, (self.tile[0], self.tile[2]))
-        load_b, mB = cpasync.make_tiled_tma_atom(load, b, one_b, (self.tile[1], self.tile[2]))
-        grid = (*cute.ceil_div(c.shape, self.tile[:2]), 1)
-        _hopper(load_a, mA, load_b, mB, c, tiled, layout_a, layout_b, self.tile, self.fault, dtype).launch(
-            grid=grid, block=(288, 1, 1)
-        )
+    dtype = {"wgmma": BFloat16, "e4m3": Float8E4M3FN, "e5m2": Float8E5M2}[kind]
+    tiled = tiled_of(kind)
+    if cutlass.const_expr(a.element_type is not dtype):  # bytes: floats of 8 bits
+        a, b = cute.recast_tensor(a, dtype), cute.recast_tensor(b, dtype)
+    layout_a = sm90.make_smem_layout_a(LayoutEnum.from_tensor(a), tile, dtype, STAGES)
+    layout_b = sm90.make_smem_layout_b(LayoutEnum.from_tensor(b), tile, dtype, STAGES)
+    load = cpasync.CopyBulkTensorTileG2SOp()
+    one_a, one_b = (cute.slice_(x, (None, None, 0)) for x in (layout_a, layout_b))
+    load_a, mA = cpasync.make_tiled_tma_atom(load, a, one_a, (tile[0], tile[2]))
+    load_b, mB = cpasync.make_tiled_tma_atom(load, b, one_b, (tile[1], tile[2]))
+    grid = (*cute.ceil_div(c.shape, tile[:2]), 1)
+    _hopper(load_a, mA, load_b, mB, c, tiled, layout_a, layout_b, tile, fault, dtype).launch(
+        grid=grid, block=(288, 1, 1)
+    )
 
 
 @cute.kernel

@@ -11,11 +11,10 @@ from .hosts import Constexpr, launched, one_warp
 from .written import write
 
 PLAIN, SWIZZLED = "plain", "swizzled"
-ONE = 1
 
 
 @cute.jit
-def laid_out(kind: cutlass.Constexpr, tile: cutlass.Constexpr):
+def laid_out(kind: Constexpr, tile: Constexpr):
     """How a tile lies in shared memory, and its swizzle."""
     m, n = tile
     if cutlass.const_expr(kind == SWIZZLED):
@@ -31,9 +30,9 @@ def _doubled(
     source: cute.Tensor,
     store: cute.CopyAtom,
     target: cute.Tensor,
-    kind: cutlass.Constexpr,
-    tile: cutlass.Constexpr,
-    fault: cutlass.Constexpr,
+    kind: Constexpr,
+    tile: Constexpr,
+    fault: Constexpr,
 ):
     t, _, _ = cute.arch.thread_idx()
     bm, bn, _ = cute.arch.block_idx()
@@ -77,23 +76,18 @@ def _doubled(
         s[t // 32, t % 32] = Float32(0.0)  # wrong: the store may still read it
 
 
-class Doubled:
+@cute.jit
+def doubled(x: cute.Tensor, out: cute.Tensor, kind: Constexpr, tile: Constexpr = (16, 64), fault: Constexpr = ""):
     """out = 2 x, tile by tile."""
-
-    def __init__(self, kind, tile=(16, 64), fault=""):
-        self.kind, self.tile, self.fault = kind, tile, fault
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        layout, _ = laid_out(self.kind, self.tile)
-        load, source = cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileG2SOp(), x, layout, self.tile)
-        store, target = cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileS2GOp(), out, layout, self.tile)
-        grid = (*cute.ceil_div(x.shape, self.tile), 1)
-        _doubled(load, source, store, target, self.kind, self.tile, self.fault).launch(grid=grid, block=64)
+    layout, _ = laid_out(kind, tile)
+    load, source = cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileG2SOp(), x, layout, tile)
+    store, target = cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileS2GOp(), out, layout, tile)
+    grid = (*cute.ceil_div(x.shape, tile), 1)
+    _doubled(load, source, store, target, kind, tile, fault).launch(grid=grid, block=64)
 
 
 @cute.kernel
-def _shared_row(atom: cute.CopyAtom, source: cute.Tensor, out: cute.Tensor, short: cutlass.Constexpr):
+def _shared_row(atom: cute.CopyAtom, source: cute.Tensor, out: cute.Tensor, short: Constexpr):
     t, _, _ = cute.arch.thread_idx()
     rank = cute.arch.block_idx_in_cluster()
     smem = cutlass.memory.SmemAllocator()
@@ -123,22 +117,17 @@ def _shared_row(atom: cute.CopyAtom, source: cute.Tensor, out: cute.Tensor, shor
     cute.arch.cluster_wait()
 
 
-class SharedRow:
+@cute.jit
+def shared_row(x: cute.Tensor, out: cute.Tensor, short: Constexpr = False):
     """Each of two blocks loads half of a tile for both."""
-
-    def __init__(self, short=False):
-        self.short = short
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        atom, source = cpasync.make_tiled_tma_atom(
-            cpasync.CopyBulkTensorTileG2SMulticastOp(),
-            x,
-            cute.make_layout((8, 32), stride=(32, 1)),
-            (8, 32),
-            num_multicast=2,
-        )
-        _shared_row(atom, source, out, self.short).launch(grid=(2, 1, 1), block=(32, 1, 1), cluster=(2, 1, 1))
+    atom, source = cpasync.make_tiled_tma_atom(
+        cpasync.CopyBulkTensorTileG2SMulticastOp(),
+        x,
+        cute.make_layout((8, 32), stride=(32, 1)),
+        (8, 32),
+        num_multicast=2,
+    )
+    _shared_row(atom, source, out, short).launch(grid=(2, 1, 1), block=(32, 1, 1), cluster=(2, 1, 1))
 
 
 @cute.kernel
@@ -160,19 +149,14 @@ def _summed(atom: cute.CopyAtom, target: cute.Tensor, x: cute.Tensor):
     cute.arch.cp_async_bulk_wait_group(0, read=True)
 
 
-class Summed:
+@cute.jit
+def summed(x: cute.Tensor, out: cute.Tensor, adds: Constexpr = True):
     """out += every fourth row of x: each block adds its four rows, or writes them, which is a race."""
-
-    def __init__(self, adds=True):
-        self.adds = adds
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        op = cpasync.CopyBulkTensorTileS2GOp()
-        if cutlass.const_expr(self.adds):
-            op = cpasync.CopyReduceBulkTensorTileS2GOp(cute.ReductionOp.ADD)
-        atom, target = cpasync.make_tiled_tma_atom(op, out, cute.make_layout((4, 32), stride=(32, 1)), (4, 32))
-        _summed(atom, target, x).launch(grid=x.shape[0] // 4, block=32)
+    op = cpasync.CopyBulkTensorTileS2GOp()
+    if cutlass.const_expr(adds):
+        op = cpasync.CopyReduceBulkTensorTileS2GOp(cute.ReductionOp.ADD)
+    atom, target = cpasync.make_tiled_tma_atom(op, out, cute.make_layout((4, 32), stride=(32, 1)), (4, 32))
+    _summed(atom, target, x).launch(grid=x.shape[0] // 4, block=32)
 
 
 @cute.kernel
@@ -180,8 +164,8 @@ def _show_parts(
     atom: cute.CopyAtom,
     source: cute.Tensor,
     layout: cute.ComposedLayout,
-    tile: cutlass.Constexpr,
-    name: cutlass.Constexpr,
+    tile: Constexpr,
+    name: Constexpr,
 ):
     s = cutlass.memory.SmemAllocator().allocate_tensor(
         cutlass.BFloat16, layout.outer, byte_alignment=1024, swizzle=layout.inner
@@ -195,21 +179,16 @@ def _show_parts(
         print(name, coord, parts[0].layout, parts[1].layout)
 
 
-class ShowParts:
+@cute.jit
+def show_parts(x: cute.Tensor, name: Constexpr, k_major: Constexpr, tile: Constexpr):
     """Prints the layouts of one tile's partition."""
-
-    def __init__(self, name, k_major, tile):
-        self.name, self.k_major, self.tile = name, k_major, tile
-
-    @cute.jit
-    def __call__(self, x: cute.Tensor):
-        kind = LayoutEnum.ROW_MAJOR if cutlass.const_expr(self.k_major) else LayoutEnum.COL_MAJOR
-        layout = sm90.make_smem_layout_a(kind, (self.tile[0], 64, self.tile[1]), cutlass.BFloat16, 3)
-        print(layout, cute.size_in_bytes(cutlass.BFloat16, layout))
-        one = cute.slice_(layout, (None, None, 0))
-        print(one, cute.cosize(one.outer))
-        atom, source = cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileG2SOp(), x, one, self.tile)
-        _show_parts(atom, source, layout, self.tile, self.name).launch(grid=1, block=32)
+    kind = LayoutEnum.ROW_MAJOR if cutlass.const_expr(k_major) else LayoutEnum.COL_MAJOR
+    layout = sm90.make_smem_layout_a(kind, (tile[0], 64, tile[1]), cutlass.BFloat16, 3)
+    print(layout, cute.size_in_bytes(cutlass.BFloat16, layout))
+    one = cute.slice_(layout, (None, None, 0))
+    print(one, cute.cosize(one.outer))
+    atom, source = cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileG2SOp(), x, one, tile)
+    _show_parts(atom, source, layout, tile, name).launch(grid=1, block=32)
 
 
 write(

@@ -3,6 +3,7 @@
     any_of_vector:
         if cute.any_(v > 0.0):
             out[tidx] = x[tidx]
+    vector_at_lane = lane % 4: out[tidx] = v[tidx % 4]
     scaled(x, out, *, by=2.0) @launched(32, blocks=2):
         …
     counted(out, n: cutlass.Int32) @launched(32, passing=True):
@@ -10,7 +11,7 @@
 
 is a kernel of (x, out) with a host function of one warp, or of the tensors and other parameters that are named and, behind the *,
 of Constexprs, with the host function that is. Where a kernel uses `tidx` or `v` and does not say what they are, they are the
-thread's number and the first four elements of x.
+thread's number and the first four elements of x. Behind = stands what `out` holds afterwards, for test_written.
 """
 
 import linecache
@@ -20,7 +21,10 @@ KNOWN = {
     "tidx": "tidx, _, _ = cute.arch.thread_idx()",
     "v": "v = cute.make_tensor(x.iterator, cute.make_layout(4)).load()",
 }
-KERNEL = re.compile(r"^(\w+)(\([^@\n]*\))?(?: @(.+))?:\n((?:(?: .*)?\n)+)", re.MULTILINE)
+KERNEL = re.compile(
+    r"^(\w+)(\([^@\n]*?\))?(?: @(.+?))?(?: = (.+?))?:(?: (\S.*))?\n((?:(?: .*)?\n)*)",
+    re.MULTILINE,
+)
 
 
 def signature(parameters: str) -> str:
@@ -31,17 +35,30 @@ def signature(parameters: str) -> str:
     return ", ".join(names + typed)
 
 
-def write(module: dict, text: str, parameters="x, out", host="one_warp"):
-    """Put the kernels of a text into a module, whose other names they use; a report gives the lines of what is made of them."""
-    file = "<written>/" + module["__file__"].replace("\\", "/").rpartition("/")[2]
+def write(module: dict, text: str, parameters="x, out", host="one_warp", known=None) -> list:
+    """Put the kernels of a text into a module, whose other names they use, and return their names.
+
+    A report gives the lines of what is made of them. What they should write, where the text says it, is in the module's `WANTED`.
+    All of them begin with the lines of `known`, where it is given.
+    """
+    first = len(module.setdefault("WRITTEN", []))
+    file = f"<written {first}>/" + module["__file__"].replace("\\", "/").rpartition("/")[2]
     lines = []
-    for name, own, by, body in KERNEL.findall(text):
+    for name, own, by, wanted, line, body in KERNEL.findall(text):
+        module["WRITTEN"].append(name)
+        if wanted:
+            module.setdefault("WANTED", {})[name] = wanted
         lines += [f"@{by or host}"] if by or host else []
         lines += ["@cute.kernel", f"def {name}({signature(own[1:-1] if own else parameters)}):"]
-        for known, said in KNOWN.items():
-            if re.search(rf"(?<![.\w]){known}\b", body) and not re.search(rf"(?m)^ +{known}\b(, \w+)* = ", body):
-                lines.append("    " + said)
+        body = f"    {line}" if line else body
+        named = known or {
+            word: said
+            for word, said in KNOWN.items()
+            if re.search(rf"(?<![.\w]){word}\b", body) and not re.search(rf"(?m)^ +{word}\b(, \w+)* = ", body)
+        }
+        lines += ["    " + said for said in named.values()]
         lines += [*body.splitlines(), "", ""]
     source = "\n".join(lines)
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     exec(compile(source, file, "exec"), module)
+    return module["WRITTEN"][first:]
