@@ -20,7 +20,7 @@ import cutlass.cute as cute  # noqa: E402
 
 STYLE = (
     "<style>.qt-strong{font-weight:600}.qt-code{font:11.5px ui-monospace,Menlo,Consolas,monospace;white-space:pre}"
-    "[data-r=f]{stroke-width:2}</style>"
+    "[data-r=f]{stroke-width:2}text{dominant-baseline:central}</style>"
 )
 
 

@@ -42,6 +42,14 @@ document.addEventListener("DOMContentLoaded", () => {
   }
   document.addEventListener("toggle", (event) => mendBoxes(event.target), true);
 
+  // The number of a cell stands below its code: it names the whole for those who hear the page from top to bottom.
+  for (const number of article ? all(".qt-number", article) : []) {
+    const cell = number.closest("div.cell");
+    cell.setAttribute("role", "group");
+    cell.setAttribute("aria-label", number.textContent);
+  }
+  all("nav.page-toc").forEach((node) => node.setAttribute("aria-label", "Contents of this page"));
+
   // What a kernel's code reads, writes and waits for has the colours of the figures. CuTe's names say what is memory: m whole, g a
   // block's tile, s shared; a thread's part is tXgX or tXsX. `read MN elements` is the book's comment above each access.
   const MEMORY = /^(m[A-Z]\w*|[gs][A-Z]\w*|t\w+[gs][A-Z]\w*|buffer|slots)$/;

@@ -134,6 +134,7 @@ class Chart:
 
         size = WIDE if wide else NARROW, self.height[not wide]
         figure = Figure(figsize=size, layout="constrained")
+        figure.get_layout_engine().set(w_pad=10 / 72)  # Safari's letters are wider than those that matplotlib measures
         figure.patch.set_alpha(0)
         axes = figure.add_subplot()
         _style(axes)

@@ -128,7 +128,7 @@ def stride(hierarchy) -> Chart:
         places = range(len(names))
         axes.barh(places, values, color=colours, height=0.65)
         name_rows(axes, names)
-        axes.set(xlabel="GB/s of the words that were asked for", ylabel="words between lanes")
+        axes.set(xlabel="GB/s of the words asked for", ylabel="words between lanes")
         write_beside(axes, places, values, ",.0f")
         axes.set_xlim(right=1.15 * max(values))
 

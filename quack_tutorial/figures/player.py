@@ -171,10 +171,10 @@ class Player:
 
 
 def slider(name: str, values: int, at: int, shown: str, least: int = 0) -> str:
-    """A labelled native slider over `least` … values - 1, with what it stands at beside it."""
+    """A labelled native slider over `least` … values - 1, and beside it what it stands at, which the caption tells who listens."""
     return (
         f'<span class="qt-slider"><label>{escape(name)} <input type="range" min="{least}" max="{values - 1}" '
-        f'value="{at}" aria-valuetext="{escape(shown)}"></label><output>{escape(shown)}</output></span>'
+        f'value="{at}" aria-valuetext="{escape(shown)}"></label><output aria-live="off">{escape(shown)}</output></span>'
     )
 
 

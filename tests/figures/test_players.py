@@ -109,7 +109,8 @@ def test_a_figure_is_one_small_piece_of_sound_html_that_asks_for_nothing_and_say
     assert (checked.wrong, checked.open) == ([], [])
     assert len(set(checked.ids)) == len(checked.ids)
     assert html.count("<script ") == html.count("</script>") == 1
-    assert "aria-live" in html and 'type="range"' in html and 'role="img"' in html
+    assert html.count('aria-live="polite"') == 1 and html.count("<output") == html.count('<output aria-live="off"')
+    assert 'type="range"' in html and 'role="img"' in html
     assert re.search("Simulated|Computed from the layout", html[html.index("qt-origin") :])
     # What can have the focus keeps its keys from JupyterLab.
     page = html.partition("<script ")[0]

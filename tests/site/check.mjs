@@ -12,11 +12,11 @@
 // (over 700 KB compressed with all that the page asks for, or text after more than 3 s at 1.6 Mbit/s; on the phone), "search"
 // (from index.html) and "popover" (of the links of PAGE, whose links are also looked at as under a pointer, else index.html's). The exit status says only whether the check ran.
 
-import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { extname, join, resolve } from "node:path";
 import { gzipSync } from "node:zlib";
 
-import { accessibility, compressible, fileOf, launch, serve, STILL, TYPES, watch } from "./site.mjs";
+import { accessibility, compressible, fileOf, htmlPages, launch, playOn, serve, STILL, TYPES, watch } from "./site.mjs";
 
 const SCHEMES = { 1280: ["light", "dark"], 390: ["dark", "light"] }; // of each width, in the order looked at
 const MOST_KB = 700, MOST_SECONDS = 3;
@@ -29,19 +29,6 @@ function readArguments(words) {
   }
   if (!options.site || !existsSync(options.site)) throw new Error(`no site at ${options.site}`);
   return options;
-}
-
-// Pages that show something, and do not only lead on to another.
-function shows(file) {
-  return !/http-equiv="refresh"/i.test(readFileSync(file, "utf8"));
-}
-
-function htmlPages(site, folder = "") {
-  return readdirSync(join(site, folder), { withFileTypes: true }).flatMap((entry) => {
-    const path = folder + entry.name;
-    if (entry.isDirectory()) return entry.name.startsWith("_") ? [] : htmlPages(site, path + "/");
-    return entry.name.endsWith(".html") && shows(join(site, path)) ? [path] : [];
-  });
 }
 
 // Elements that reach past the right edge and are not inside something that scrolls by itself.
@@ -126,21 +113,6 @@ async function predictions(page, report) {
     if (!(await answer.locator(":scope > .qt-verdicts > p:not(.qt-of-the-book):not(.qt-note-of)").last().isVisible())) report("prediction", `${number}: no reason stands beside the verdict`);
   }
   await page.$$eval("details", (all) => all.forEach((node) => { node.open = true; }));
-}
-
-// The rest of a player's steps by the arrow key, from the first; runs in the page, since a key from here costs a round trip.
-function playOn(root, steps) {
-  const wrong = [], next = root.querySelector('button[data-go="1"]');
-  for (let step = 1; step <= steps; step++) {
-    const shown = root.querySelector("output").textContent;
-    if (shown !== `${step} of ${steps}`) wrong.push(`shows ${shown} at step ${step}`);
-    if (!root.querySelector(".qt-caption p").textContent) wrong.push(`says nothing at step ${step}`);
-    next.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
-  }
-  const shown = root.querySelector("output").textContent, stage = root.querySelector(".qt-stage").textContent;
-  if (shown !== `${steps} of ${steps}` || next.getAttribute("aria-disabled") !== "true") wrong.push(`goes on from its last step to ${shown}`);
-  if (!stage.endsWith("the end.")) wrong.push(`says "${stage}" at its end`);
-  return wrong;
 }
 
 // Chooses each line of a figure's source: it leads to a step of its own where it has one, and marks its lines and no others.

@@ -1,6 +1,6 @@
 // A built site on a port of this machine, and a browser that sees nothing else.
 
-import { createReadStream, existsSync, readFileSync, statSync } from "node:fs";
+import { createReadStream, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
 import { extname, join, resolve, sep } from "node:path";
@@ -29,13 +29,30 @@ export function fileOf(site, path) {
   return existsSync(file) ? file : null;
 }
 
+// Pages that show something, and do not only lead on to another.
+function shows(file) {
+  return !/http-equiv="refresh"/i.test(readFileSync(file, "utf8"));
+}
+
+export function htmlPages(site, folder = "") {
+  return readdirSync(join(site, folder), { withFileTypes: true }).flatMap((entry) => {
+    const path = folder + entry.name;
+    if (entry.isDirectory()) return entry.name.startsWith("_") ? [] : htmlPages(site, path + "/");
+    return entry.name.endsWith(".html") && shows(join(site, path)) ? [path] : [];
+  });
+}
+
 export const compressible = (type) => /^text|javascript|json|svg/.test(type);
 
-export async function serve(site) {
+// `head` stands before all else in each page.
+export async function serve(site, head = "") {
   const server = createServer((request, response) => {
     const file = fileOf(site, new URL(request.url, "http://localhost").pathname);
     if (!file) return response.writeHead(404).end();
     const type = TYPES[extname(file)] ?? "application/octet-stream";
+    if (head && extname(file) === ".html") {
+      return response.writeHead(200, { "content-type": type }).end(readFileSync(file, "utf8").replace("<head>", `<head>${head}`));
+    }
     if (!compressible(type)) return createReadStream(file).pipe(response.writeHead(200, { "content-type": type }));
     response.writeHead(200, { "content-type": type, "content-encoding": "gzip" });
     return createReadStream(file).pipe(createGzip()).pipe(response);
@@ -119,4 +136,19 @@ export async function watch(context, base, report) {
   page.on("pageerror", (error) => report("console", error.message));
   page.on("response", (response) => response.status() >= 400 && report("missing", response.url().slice(base.length)));
   return page;
+}
+
+// The rest of a player's steps by the arrow key, from the first; runs in the page, since a key from here costs a round trip.
+export function playOn(root, steps) {
+  const wrong = [], next = root.querySelector('button[data-go="1"]');
+  for (let step = 1; step <= steps; step++) {
+    const shown = root.querySelector("output").textContent;
+    if (shown !== `${step} of ${steps}`) wrong.push(`shows ${shown} at step ${step}`);
+    if (!root.querySelector(".qt-caption p").textContent) wrong.push(`says nothing at step ${step}`);
+    next.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
+  }
+  const shown = root.querySelector("output").textContent, stage = root.querySelector(".qt-stage").textContent;
+  if (shown !== `${steps} of ${steps}` || next.getAttribute("aria-disabled") !== "true") wrong.push(`goes on from its last step to ${shown}`);
+  if (!stage.endsWith("the end.")) wrong.push(`says "${stage}" at its end`);
+  return wrong;
 }

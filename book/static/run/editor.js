@@ -9,7 +9,7 @@ export function makeEditor({ parent, text, label, run, changed }) {
   Object.assign(box, { className: "qt-editor", value: text, spellcheck: false, autocapitalize: "off", wrap: "off" });
   box.setAttribute("aria-label", label);
   box.setAttribute("autocomplete", "off");
-  const [both, marker, copy, numbers, beside] = ["qt-code highlight", "qt-mark", "qt-colours", "qt-lines", "qt-beside"].map((name) => {
+  const [both, marker, copy, numbers, beside] = ["qt-code", "qt-mark", "qt-colours", "qt-lines", "qt-beside"].map((name) => {
     const made = document.createElement("div");
     made.className = name;
     return made;

@@ -434,11 +434,12 @@ function notRun({ awaits }) {
   return stands ? `not run: cell ${awaits.number} above it failed` : "";
 }
 
-// The words of an output, without the styles and scripts that its figures bring.
+// The words of an output; of a figure its title and what it says, since its controls and the texts in its drawing tell little.
 function readAloud(output) {
   const copy = output.cloneNode(true);
-  for (const part of copy.querySelectorAll("style, script")) part.remove();
-  return copy.textContent.trim();
+  for (const part of copy.querySelectorAll("style, script, .qt-controls, .qt-picture, .qt-key, .qt-origin")) part.remove();
+  for (const part of copy.querySelectorAll("div, p, code, small, li, td, th")) part.append(" ");
+  return copy.textContent.replace(/\s+/g, " ").trim();
 }
 
 const hasOutput = (cell) => Boolean(cell.output && !cell.output.hidden && cell.output.children.length);
