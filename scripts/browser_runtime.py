@@ -1,4 +1,4 @@
-"""Fetches what runs the book's cells in a web page, and what cleans their outputs, and packs it into a folder of the site.
+"""Fetches what runs the book's cells in a web page, what cleans their outputs, and the site's fonts; packs Python for the site.
 
     python scripts/browser_runtime.py fetch   # into .runtime/, once; where a part cannot be had, one line says so
     python scripts/browser_runtime.py pack _build/html/runtime
@@ -7,6 +7,7 @@
 |----------|---------------------------------------------------------------------------------------|
 | Pyodide  | npm, `pyodide@0.29.3`: CPython for WebAssembly                                        |
 | DOMPurify | npm, `dompurify@3.5.0`: takes out of an output what is not a picture or text          |
+| fonts    | npm, `@fontsource/...`: three voices, each under the SIL Open Font License 1.1        |
 | numpy    | PYODIDE_WHEELS (a folder), ../shared/pyodide, or Pyodide's own distribution           |
 | package  | this checkout: modules of `ROOMS`, styles, scripts, the records that chapters show, labs' checks |
 
@@ -20,6 +21,7 @@ what is published takes that one. The site is built by Sphinx, which packs (book
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -37,6 +39,13 @@ PYODIDE = "0.29.3"
 PYODIDE_SHA256 = "924f3167d6bf5e553bda392615eaa82edd82a9cffc32a1cc49853a926b148c5c"  # of the package on npm
 PURIFY, PURIFY_FILE = "3.5.0", "dist/purify.min.js"
 PURIFY_SHA256 = "faa5f2bfe2814384b83d6edb4ed66812fbfdb2a654b4d59edd4b12304058ec20"  # the same
+# Each under the SIL Open Font License 1.1: package on npm, its sha256. book/static/fonts.css says which files of it a page takes.
+FONTS = {
+    "@fontsource/source-serif-4@5.3.1": "54b7898afa20cf4b2d807bbf2b5a2f865e28a83db8a5fcc563dafce5ecb5e7c8",
+    "@fontsource-variable/inter@5.3.0": "d26710dd38e7217484a1d47ee76c024977ec550548876f26d06ed1844af09a14",
+    "@fontsource/jetbrains-mono@5.3.0": "1bbea47d1387406da5b6ccc4184cc61eae6851cc0db5c1d9bbd088ea9daa0b4a",
+}
+FACES = ROOT / "book/static/fonts.css"
 PYODIDE_FILES = ("pyodide.mjs", "pyodide.asm.js", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")
 NUMPY = "numpy-2.2.5-cp313-cp313-pyodide_2025_0_wasm32.whl"
 OFFICIAL = f"https://cdn.jsdelivr.net/pyodide/v{PYODIDE}/full/{NUMPY}"
@@ -66,8 +75,26 @@ def fetch(cache=CACHE, wheels=None):
     _numpy(cache, wheels if wheels is not None else os.environ.get("PYODIDE_WHEELS", ""))
 
 
+def fetch_fonts(cache=CACHE):
+    """Bring the fonts and their licences into `cache`, where they are not there yet. Raises Unavailable."""
+    cache.mkdir(exist_ok=True)
+    for package, sha256 in FONTS.items():
+        names = re.findall(rf"fonts/{_folder(package)}/([\w.-]+)", FACES.read_text(encoding="utf-8"))
+        _package(cache, package, sha256, ("LICENSE", *(f"files/{name}" for name in names)))
+
+
+def fonts(cache=CACHE):
+    """The folders of the fonts, each with its licence, where all of them are there."""
+    folders = [cache / _folder(package) for package in FONTS]
+    return folders if all(folder.is_dir() for folder in folders) else []
+
+
+def _folder(package):
+    return package.lstrip("@").replace("/", "-").replace("@", "-")
+
+
 def _package(cache, package, sha256, files):
-    stamp = cache / package.replace("@", "-")
+    stamp = cache / _folder(package)
     if stamp.exists():
         return
     partial = Path(tempfile.mkdtemp(dir=cache))
@@ -179,10 +206,14 @@ def write_wheel(path):
 
 def main(argv):
     if argv[1:] == ["fetch"]:
-        try:
-            fetch()
-        except Unavailable as why:
-            print(f"The site is built without its button Run in this page: {why}.")
+        for part, without in (
+            (fetch, "without its button Run in this page"),
+            (fetch_fonts, "in its readers' own fonts"),
+        ):
+            try:
+                part()
+            except Unavailable as why:
+                print(f"The site is built {without}: {why}.")
     elif len(argv) == 3 and argv[1] == "pack":
         pack(Path(argv[2]))
     else:

@@ -36,7 +36,7 @@ OF_THE_SCREEN = (
     "details:is(.qt-small, .qt-on-gpu, .qt-ran, .qt-card), .qt-card ~ .qt-card, .qt-note-of, "  # code, imports, what is there twice
     ".qt-diff details"
 )
-FOLDS = "details.qt-fold, details.sd-dropdown"  # long lists in other folds stay on the screen
+FOLDS = "details.qt-fold"  # long lists in other folds stay on the screen
 SCREEN_FOLDS = ("Code", "Output")  # what draws a picture, and long listings
 MENU = '<button data-click="window.print()"'  # in each page's download menu
 ENTRY = """<a href="{}" class="btn btn-sm dropdown-item">

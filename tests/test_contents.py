@@ -1,8 +1,10 @@
 """The list of figures: what it finds on a page, and in which words it says what a figure was drawn from."""
 
+import re
 import types
 
 import pytest
+import yaml
 
 pytest.importorskip("myst_nb", reason="myst-nb is not installed, whose pages are tested")
 
@@ -103,3 +105,12 @@ def test_the_card_of_a_heat_map_shows_its_shades(contents):
     svg = contents.picture(page)
     assert svg.count("<rect") == 2 and 'x="16" y="0"' in svg and 'x="0" y="9"' in svg
     assert svg.index("fill:red") < svg.index("fill:blue")
+
+
+def test_every_chapter_and_lab_is_on_one_level_or_has_none(root):
+    config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
+    placed = [name for names in config["sphinx"]["config"]["html_context"]["levels"].values() for name in names]
+    contents = (root / "_toc.yml").read_text(encoding="utf-8")
+    pages = [page.rpartition("/")[2] for page in re.findall(r"- file: (\S+)", contents)]
+    assert len(placed) == len(set(placed)) and set(placed) <= set(pages)
+    assert {page for page in pages if page[0].isdigit()} <= set(placed)

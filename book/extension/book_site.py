@@ -61,17 +61,17 @@ NEED_TORCH = ("notebooks/10-measuring", "notebooks/13-into-a-model")
 
 
 def browser_runtime(app):
-    """scripts/browser_runtime.py, or None where the parts that it fetches are not here."""
+    """The module scripts/browser_runtime.py."""
     spec = importlib.util.spec_from_file_location("browser_runtime", Path(app.srcdir, "scripts/browser_runtime.py"))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module if module.available() else None
+    return module
 
 
 def pack_runtime(app):
     """Put Python, numpy and the package beside the pages, before they are written: they name its size."""
     runtime = browser_runtime(app)
-    if runtime and app.builder.format == "html":
+    if runtime.available() and app.builder.format == "html":
         runtime.pack(Path(app.outdir, "runtime"))
         shutil.copyfile(runtime.purify(), Path(app.outdir, "_static/purify.js"))
 
@@ -96,6 +96,14 @@ def write_palette(app):
         file = Path(app.outdir, "_static/palette.css")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(theme.palette(), encoding="utf-8")
+
+
+def add_fonts(app):
+    """The fonts that scripts/browser_runtime.py fetched, beside what names them, and their licences."""
+    if app.builder.format == "html":
+        for folder in browser_runtime(app).fonts():
+            shutil.copytree(folder, Path(app.outdir, "_static/fonts", folder.name))
+            app.add_css_file("fonts.css", priority=400)
 
 
 def drop_mathjax(app, pagename, templatename, context, doctree):
@@ -129,6 +137,7 @@ def setup(app):
     app.connect("html-page-context", offer_notebook, priority=400)
     app.connect("builder-inited", write_palette)
     app.add_css_file("palette.css", priority=400)
+    app.connect("builder-inited", add_fonts)
     app.connect("builder-inited", pack_runtime)
     app.connect("html-page-context", offer_running, priority=400)
     app.connect("html-page-context", drop_mathjax, priority=900)  # after Sphinx has added it

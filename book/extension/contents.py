@@ -6,6 +6,8 @@ figure, or that of the cell tagged `opening`. So a chapter needs nothing but its
 The directive `climb`: the versions of softmax as bars of their measured shares, each with the page that comes to it.
 
 The directive `figures`: every figure of the book by chapter, with what it was drawn from, as its last line says.
+
+The templates climb.html and page.html are given every page by part, and how long the open one takes.
 """
 
 import re
@@ -121,15 +123,26 @@ class FillListings(SphinxPostTransform):
 def card(app, here, name):
     """What CARD wants to know of a chapter."""
     page = app.env.get_doctree(name)
-    paragraphs = [p.astext().replace("\n", " ") for p in page.findall(nodes.paragraph)]
-    found = MINUTES.search(" ".join(paragraphs[:12]))
-    minutes = f"{HOURS.get(found[1], found[1])} minutes" if found else ""
     return {
         "link": app.builder.get_relative_uri(here, name),
         "title": escape(next(page.findall(nodes.title)).astext()),
-        "question": escape(paragraphs[0]),
-        "minutes": minutes,
+        "question": escape(next(page.findall(nodes.paragraph)).astext().replace("\n", " ")),
+        "minutes": minutes(page),
         "picture": THUMB.format(drawing) if (drawing := picture(page)) else "",
+    }
+
+
+def minutes(page):
+    """What a page says of its time."""
+    found = MINUTES.search(" ".join(p.astext().replace("\n", " ") for p in list(page.findall(nodes.paragraph))[:12]))
+    return f"{HOURS.get(found[1], found[1])} minutes" if found else ""
+
+
+def offer_climb(app, pagename, templatename, context, doctree):
+    context |= {
+        "site_map": app.env.external_site_map,
+        "titles": app.env.titles,
+        "minutes": doctree and minutes(doctree),
     }
 
 
@@ -178,4 +191,5 @@ def setup(app):
     for name in ("chapters", "climb", "figures"):
         app.add_directive(name, Listing)
     app.add_post_transform(FillListings)
+    app.connect("html-page-context", offer_climb)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

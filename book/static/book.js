@@ -1,16 +1,8 @@
 document.addEventListener("DOMContentLoaded", () => {
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 
-  // Mends what a screen reader or a keyboard would stumble over in the theme's own markup.
-  // A label that hides the visible text: voice control could not find the button by the words that it shows.
-  for (const node of all("summary[aria-label], button.search-button-field[aria-label]")) node.removeAttribute("aria-label");
-  // A button that shows the pages below another one, with an arrow for all its words.
-  for (const node of all("li > details > summary")) {
-    if (!node.textContent.trim()) node.setAttribute("aria-label", `Pages below ${node.closest("li").querySelector("a").textContent.trim()}`);
-  }
-
-  // The theme's buttons hold a line of script, which no page runs (extension/safe.py): to print, or to fill the screen.
-  for (const button of all("[data-click]")) button.addEventListener("click", () => (button.dataset.click === "window.print()" ? print() : toggleFullScreen()));
+  // The theme's button to print holds a line of script, which no page runs (extension/safe.py).
+  for (const button of all("[data-click]")) button.addEventListener("click", () => print());
 
   // A box that scrolls must be reachable by keyboard.
   function mendBoxes(root) {
@@ -90,6 +82,11 @@ document.addEventListener("DOMContentLoaded", () => {
     while (remark.nextSibling) remark.append(remark.nextSibling);
   }
 
+  // The sections in view are marked in the list at the side.
+  const entries = new Map(all(".bd-toc-nav a").map((link) => [document.getElementById(link.hash.slice(1)), link]));
+  const spy = new IntersectionObserver((seen) => seen.forEach((one) => entries.get(one.target).classList.toggle("active", one.isIntersecting)), { rootMargin: "-15% 0px -70%" });
+  for (const section of entries.keys()) if (section) spy.observe(section);
+
   // Beside each page in the list: how many of its predictions and exercises this browser has kept (predict.js, run/solved.js).
   for (const link of all("nav.bd-links a[href]")) {
     const path = new URL(link.href).pathname;
@@ -100,6 +97,7 @@ document.addEventListener("DOMContentLoaded", () => {
     const mark = document.createElement("span");
     mark.className = "qt-done";
     mark.textContent = guesses.asked ? `${guessed}/${guesses.asked}` : `${right}`;
+    link.parentElement.style.setProperty("--qt-done", guesses.asked ? guessed / guesses.asked : 1);
     mark.title = `${guessed} of ${guesses.asked ?? guessed} predictions, ${right} solved: Your path`;
     link.append(" ", mark);
   }
@@ -114,7 +112,7 @@ document.addEventListener("DOMContentLoaded", () => {
 
   // Paper cannot be unfolded. What draws a picture, is long or stands there twice stays folded, and is not printed, as in
   // scripts/print_book.py; solutions go to the end.
-  const folds = all("details.qt-fold:not(.qt-small, .qt-on-gpu, .qt-ran), details.sd-dropdown").filter((fold) => !["Code", "Output"].includes(fold.firstElementChild.textContent.trim()));
+  const folds = all("details.qt-fold:not(.qt-small, .qt-on-gpu, .qt-ran)").filter((fold) => !["Code", "Output"].includes(fold.firstElementChild.textContent.trim()));
   const isSolution = (fold) => fold.firstElementChild.textContent.trim() === "Solution";
   let unfolded = [], moved = [];
   addEventListener("beforeprint", () => {

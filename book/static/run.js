@@ -1,4 +1,4 @@
-// Puts the button "Run in this page" under the title of a chapter. Everything else is loaded when it is pressed. What the
+// Puts the button "Run in this page" into the bar of a chapter. Everything else is loaded when it is pressed. What the
 // reader wrote here, and an address that carries cells ("#cells=…"), open the cells at once, to be read; Python waits for
 // the button.
 {
@@ -15,17 +15,16 @@
     }
   };
   document.addEventListener("DOMContentLoaded", async () => {
-    const article = document.querySelector("article.bd-article"), title = article?.querySelector("h1");
-    if (!title || !article.querySelector("div.cell_input")) return;
+    const article = document.querySelector("article.bd-article");
+    if (!article?.querySelector("div.cell_input")) return;
     const bar = document.createElement("div");
     bar.className = "qt-run-bar";
     bar.setAttribute("role", "region");
     bar.setAttribute("aria-label", "Run in this page");
-    bar.innerHTML = '<button type="button" class="qt-start">Run in this page</button> <span role="status"></span>';
-    const [button, words] = bar.children;
     const megabytes = document.querySelector('meta[name="qt-runtime-bytes"]').content / 1e6;
-    words.textContent = `Change any cell and run it here: Python and the simulator come to your browser, ${megabytes.toFixed(0)} MB, once.`;
-    title.after(bar);
+    bar.innerHTML = `<button type="button" class="qt-start" title="Change any cell and run it here: Python and the simulator come to your browser, once">Run <span>in this page </span><small>${megabytes.toFixed(0)} MB</small></button> <span role="status"></span>`;
+    const [button, words] = bar.children;
+    document.querySelector(".qt-header").append(bar);
     const isFile = location.protocol === "file:";
     button.addEventListener("click", async () => {
       if (isFile) {

@@ -11,12 +11,13 @@ from itertools import groupby
 from .player import keeps_its_keys
 
 STYLE = """
-.qt-break { font-size: 0.85em; overflow-x: auto; border: 1px solid color-mix(in srgb, currentColor 25%, transparent);
+.qt-break { font-size: 0.85em; border: 1px solid color-mix(in srgb, currentColor 25%, transparent);
   border-radius: 4px; padding: 0.5em 0; margin: 1em 0; }
 .qt-break p.qt-break-how { margin: 0 1em 0.5em; font-size: 1.1em; }
 .qt-break code { background: none !important; padding: 0 !important; }
-.qt-break.qt-break code { border: 0; color: inherit; white-space: pre; font-size: 1em; }
-.qt-break div.qt-break-line, .qt-break summary { padding: 0 1em 0 2.4em; min-width: max-content; line-height: 1.65; }
+.qt-break.qt-break code { border: 0; color: inherit; font-size: 1em;
+  display: block; padding-left: 4ch !important; text-indent: -4ch; white-space: pre-wrap; overflow-wrap: anywhere; }
+.qt-break div.qt-break-line, .qt-break summary { padding: 0 1em 0 2.4em; line-height: 1.65; }
 .qt-break details { background: none; border: 0; margin: 0; padding: 0; box-shadow: none; }
 .qt-break summary { cursor: pointer; position: relative; list-style: none; font-weight: inherit; background: none; }
 .qt-break summary::-webkit-details-marker { display: none; }

@@ -139,13 +139,28 @@ def test_another_pyodide_is_refused_and_leaves_nothing(runtime, npm, tmp_path):
     assert not list((tmp_path / "new").iterdir())
 
 
-def test_without_npm_the_site_is_built_without_the_button_and_says_so(runtime, tmp_path, monkeypatch, capsys):
+def test_without_npm_the_site_is_built_without_the_button_and_the_fonts_and_says_so(
+    runtime, tmp_path, monkeypatch, capsys
+):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(runtime.fetch, "__defaults__", (tmp_path / "new", None))
+    monkeypatch.setattr(runtime.fetch_fonts, "__defaults__", (tmp_path / "new",))
     runtime.main(["browser_runtime.py", "fetch"])
     assert capsys.readouterr().out == (
         "The site is built without its button Run in this page: npm, which fetches pyodide@0.29.3, is not installed.\n"
+        "The site is built in its readers' own fonts: npm, which fetches @fontsource/source-serif-4@5.3.1, is not installed.\n"
     )
+    assert not runtime.fonts(tmp_path / "new")
+
+
+def test_each_font_comes_with_its_licence(runtime, npm, tmp_path, monkeypatch):
+    given = npm(("LICENSE", "files/plain.woff2", "files/other.woff2"))
+    monkeypatch.setattr(runtime, "FONTS", {"@of/letters@1.0": given})
+    monkeypatch.setattr(runtime, "FACES", tmp_path / "fonts.css")
+    runtime.FACES.write_text('src: url("fonts/of-letters-1.0/plain.woff2")', encoding="utf-8")
+    runtime.fetch_fonts(tmp_path / "new")
+    (folder,) = runtime.fonts(tmp_path / "new")
+    assert {file.name for file in folder.iterdir()} == {"LICENSE", "plain.woff2"}
 
 
 def test_the_pins_are_those_of_pyodides_own_list(root, runtime):

@@ -1,12 +1,12 @@
 // A box of code to type in: as tall as its text, Tab indents, Ctrl-Enter runs. Escape, then Tab, leaves it. The text that
-// is typed has no colour of its own; the coloured copy lies under it, and scrolls with it. Line numbers stand before it,
-// by which reports name lines, and what each line moved behind it.
+// is typed has no colour of its own; the coloured copy lies under it. Line numbers stand before it, by which reports name
+// lines, and what each line moved behind it. A line that is longer than the box goes on in its next row.
 
 import { coloured } from "./colours.js";
 
 export function makeEditor({ parent, text, label, run, changed }) {
   const box = document.createElement("textarea");
-  Object.assign(box, { className: "qt-editor", value: text, spellcheck: false, autocapitalize: "off", wrap: "off" });
+  Object.assign(box, { className: "qt-editor", value: text, spellcheck: false, autocapitalize: "off" });
   box.setAttribute("aria-label", label);
   box.setAttribute("autocomplete", "off");
   const [both, marker, copy, numbers, beside] = ["qt-code", "qt-mark", "qt-colours", "qt-lines", "qt-beside"].map((name) => {
@@ -18,18 +18,21 @@ export function makeEditor({ parent, text, label, run, changed }) {
   marker.hidden = true;
   both.append(marker, copy, box, numbers, beside);
   parent.append(both);
-  let lines = 0, now = "";
+  let rows = [], now = "";
   const fit = () => {
     now = box.value;
-    const count = now.split("\n").length;
     copy.innerHTML = coloured(now);
-    copy.scrollLeft = box.scrollLeft;
-    if (count === lines) return;
-    lines = box.rows = count;
-    numbers.textContent = Array.from({ length: count }, (_, i) => i + 1).join("\n");
-    both.style.setProperty("--qt-digits", Math.max(2, String(count).length));
+    const { fontSize, fontFamily, paddingLeft, paddingRight } = getComputedStyle(box), pen = document.createElement("canvas").getContext("2d");
+    pen.font = `${fontSize} ${fontFamily}`;
+    const columns = Math.floor((box.clientWidth - parseFloat(paddingLeft) - parseFloat(paddingRight)) / pen.measureText("0").width - 0.02);
+    rows = now.split("\n").map((line) => (columns > 0 ? Math.max(1, Math.ceil(line.length / columns)) : 1));
+    box.rows = rows.reduce((sum, count) => sum + count);
+    numbers.textContent = rows.map((count, i) => i + 1 + "\n".repeat(count - 1)).join("\n");
+    both.style.setProperty("--qt-digits", Math.max(2, String(rows.length).length));
+    for (const [i, row] of [...beside.children].entries()) row.style.height = `${1.5 * rows[i]}em`;
   };
-  box.addEventListener("scroll", () => (copy.scrollLeft = box.scrollLeft));
+  new ResizeObserver(fit).observe(both);
+  document.fonts.ready.then(fit);
   let leaving = false;
   box.addEventListener("input", () => ((marker.hidden = true), fit(), changed()));
   box.addEventListener("keydown", (event) => {
@@ -56,15 +59,14 @@ export function makeEditor({ parent, text, label, run, changed }) {
     const all = now.split("\n"), at = Math.min(line, all.length) - 1;
     const caret = all.slice(0, at).reduce((sum, one) => sum + one.length + 1, 0) + all[at].search(/\S|$/);
     marker.hidden = false;
-    marker.style.setProperty("--qt-line", at);
+    marker.style.setProperty("--qt-line", rows.slice(0, at).reduce((sum, count) => sum + count, 0));
     box.setSelectionRange(caret, caret);
     box.focus({ preventScroll: true });
-    box.scrollLeft = 0;
     marker.scrollIntoView({ block: "center", behavior: "instant" });
   }
 
-  // Beside each line what it moved or waited for in a run, as {line: [[kind, words], ...]} (browser/motion.py); code that is longer
-  // scrolls out from under it.
+  // Beside each line what it moved or waited for in a run, as {line: [[kind, words], ...]} (browser/motion.py); code wraps
+  // before it.
   function tell(lines) {
     let most = 0;
     const rows = now.split("\n").map((_, i) => {
@@ -75,11 +77,12 @@ export function makeEditor({ parent, text, label, run, changed }) {
         told.textContent = words;
         return [told, " "];
       }));
-      most = Math.max(most, row.textContent.length);
+      most = Math.max(most, ...[...row.children].map((told) => told.textContent.length));
       return row;
     });
     beside.replaceChildren(...(most ? rows : []));
     both.style.setProperty("--qt-room", `${most && most + 2}ch`);
+    fit();
   }
   return {
     tell,
