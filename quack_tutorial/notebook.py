@@ -25,6 +25,8 @@ import re
 import textwrap
 from collections import deque
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from html import escape
 from numbers import Integral, Real
 
@@ -94,7 +96,7 @@ def lengths(step=1, most=500) -> list[int]:
     return sorted({step * n for n in (1, int(rng.choice(primes)), 1 << count.bit_length() - 1, near)})
 
 
-def drawn(*shape, low=-9, high=9, shift=0) -> np.ndarray:
+def drawn(*shape, low=-999, high=999, shift=0) -> np.ndarray:
     """Quarters as float32, drawn anew at each call, whose sums are exact in every order; rows moved up or down by `shift`."""
     rng = np.random.default_rng()
     numbers = rng.integers(4 * low, 4 * high + 1, shape) / 4
@@ -115,8 +117,23 @@ def _judged(run, result, wanted, tolerance=None, also="") -> tuple[bool, str]:
         return False, f"the run is {run!r:.40}, not what qt.simulate gives."
     if not run.ok:
         return False, "see what the simulator found."
+    if changed := _changed_inputs(run):
+        return False, f"the kernel writes to {changed[0]}, which it has read: an input must stay as it is."
     right, said = _compared(result, wanted, tolerance, first=True)
     return right and not also, also if right else said
+
+
+def _changed_inputs(run) -> list[str]:
+    """The names of the tensors in global memory that a simulated run wrote to after it had read them."""
+    from cutesim import analysis
+
+    if getattr(run, "recorded", None) is None:
+        return []
+    accesses, first = analysis.requests(run.trace), {}
+    for tensor, kind in zip(accesses["tensor"], accesses["kind"]):
+        first.setdefault(int(tensor), int(kind))
+    written = {int(tensor) for tensor in analysis.requests(run.trace, kind="store")["tensor"]}
+    return [run.trace.tensors[k].name for k in sorted(written - {-1}) if first[k] == 0]
 
 
 def _compared(result, wanted, tolerance, first=False) -> tuple[bool, str]:
@@ -169,7 +186,14 @@ def answer(guess, *values, near=0.25) -> Answer:
             "Run the cell with this prediction's guess, then this one again."
         )
     fields = [_Field(*_asked(words), value) for words, value in zip(guess, values)]
-    return Answer(tuple(fields), tuple(guess.values()), near)
+    return Answer(tuple(fields), tuple(map(_python, guess.values())), near)
+
+
+def _python(guess):
+    """A guess as Python has it: of a tensor or an array of one number that, and of a fraction a float."""
+    if hasattr(guess, "item") and math.prod(getattr(guess, "shape", ())) == 1:
+        return guess.item()
+    return float(guess) if isinstance(guess, (Fraction, Decimal)) else guess
 
 
 def _asked(words) -> tuple[str, tuple[str, ...]]:

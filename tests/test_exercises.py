@@ -18,6 +18,8 @@ WRONG = {
         "+ mY[i]": "+ 77 - mX[i]",
         "i < mX.shape[0]": "i < mX.shape[0] // 2 * 2",
         "2 * mX[i]": "2 * (mX[i] // 1)",
+        "mO[i] = 2 * mX[i] + mY[i]": "mX[i] = 0.0\n        mY[i] = 0.0\n        mO[i] = 0.0",
+        "2 * mX[i] + mY[i]": "2 * mX[i] + mY[i]\n        mX[i] = 0.0",
     },
     ("00", "reverse_kernel"): {"N - 1 - i": "99 - i", "mX[i]": "mX[N - 1 - i]", "i < N": "i < N // 64 * 64"},
     ("00", "pair_kernel"): {
@@ -110,6 +112,8 @@ WRONG = {
         "x.to(cutlass.Float32) * x": "x",
         "x.to(cutlass.Float32) * x.to(cutlass.Float32)": "(x * x).to(cutlass.Float32)",
         "* x.to(cutlass.Float32)": "* 300.0",
+        "return x.to(cutlass.Float32) * x.to(cutlass.Float32)": "x = x * cutlass.Float16(1 / 256)\n"
+        "        return 65536.0 * (x * x).to(cutlass.Float32)",
     },
     ("07", "together"): {
         "0.5 * n": "n",
@@ -120,6 +124,7 @@ WRONG = {
         "finite_or_zero(max_new)": "max_new",
         "max_new, sum_old * exp(max_old - reference)": "max_new, sum_old",
         "finite_or_zero(max_new)\n": "cutlass.Float32(0.0)\n",
+        "max_new, sum_old * exp(max_old - reference) + exp(x - reference)": "cutlass.Float32(0.0), sum_old + exp(x)",
     },
     ("08", "LogSumExp"): {
         "mX.shape[1], 128)": "mX.shape[1] // 128 * 128, 128)",
@@ -136,12 +141,18 @@ WRONG = {
         "finite_or_zero(x)": "x",
         "        weighted *= exp(max_thread - max_row)\n": "",
     },
-    ("09", "value"): {"128 * tile + tidx": "tidx", "p -= 1.0": "p = -1.0", "128 * tile": "128 * (tile % 4)"},
+    ("09", "value"): {
+        "128 * tile + tidx": "tidx",
+        "exp(x - lse)": "exp(x) / exp(lse)",
+        "p -= 1.0": "p = -1.0",
+        "128 * tile": "128 * (tile % 4)",
+    },
     ("09", "value_with_z"): {"2.0 * z": "z", "lse * exp": "exp", "gradient += 2.0": "gradient = 2.0"},
     ("14", "log_softmax_tile"): {
         "return shifted -": "return x -",
         "exp(shifted)": "exp(x)",
         "return shifted - cute.math.log(row_sum(exp(shifted)))": "return shifted",
+        "shifted - cute.math.log(row_sum(exp(shifted)))": "cute.math.log(exp(shifted) / row_sum(exp(shifted)))",
     },
 }
 
