@@ -221,7 +221,7 @@ def test_a_kernel_is_judged_and_drawn_as_one_types(reader):
     steps = [
         {"visit": ""},
         {"look": True},
-        {"keys": [1, "Control+Home", *["ArrowDown"] * 18, "Home", *["ArrowRight"] * 4, "Delete", "Delete"]},
+        {"keys": [1, {"before": NONE.strip()}, "Delete", "Delete"]},
         {"settled": True},
         {"look": True},
         {"replace": [1, "buffer[0] + buffer[1]", "buffer[0] + buffer[0]"]},

@@ -21,8 +21,8 @@
     bar.className = "qt-run-bar";
     bar.setAttribute("role", "region");
     bar.setAttribute("aria-label", "Run in this page");
-    const megabytes = document.querySelector('meta[name="qt-runtime-bytes"]').content / 1e6;
-    bar.innerHTML = `<button type="button" class="qt-start" title="Change any cell and run it here: Python and the simulator come to your browser, once">Run <span>in this page </span><small>${megabytes.toFixed(0)} MB</small></button> <span role="status"></span>`;
+    const size = `${(document.querySelector('meta[name="qt-runtime-bytes"]').content / 1e6).toFixed(0)} MB`;
+    bar.innerHTML = `<button type="button" class="qt-start" title="Change any cell and run it here: Python and the simulator come to your browser, ${size}, once">Run <span>in this page</span> <small aria-hidden="true">${size}</small></button> <span role="status"></span>`;
     const [button, words] = bar.children;
     document.querySelector(".qt-header").append(bar);
     const isFile = location.protocol === "file:";

@@ -232,7 +232,10 @@ async function main() {
       } else if (step.keys) {
         const [number, ...keys] = step.keys, box = page.getByLabel(`Code of cell ${number}`, { exact: true });
         await box.focus();
-        for (const key of keys) await page.keyboard.press(key);
+        for (const key of keys) {
+          if (key.before) await box.evaluate((node, text) => node.setSelectionRange(...[0, 0].fill(node.value.indexOf(text))), key.before);
+          else await page.keyboard.press(key);
+        }
         answer.keys.push(await box.evaluate((node) => ({
           text: node.value,
           coloured: [...node.parentElement.querySelectorAll(".qt-colours span")].map((span) => [span.className, span.textContent]),

@@ -27,9 +27,9 @@ export function makeEditor({ parent, text, label, run, changed }) {
     const columns = Math.floor((box.clientWidth - parseFloat(paddingLeft) - parseFloat(paddingRight)) / pen.measureText("0").width - 0.02);
     rows = now.split("\n").map((line) => (columns > 0 ? Math.max(1, Math.ceil(line.length / columns)) : 1));
     box.rows = rows.reduce((sum, count) => sum + count);
-    numbers.textContent = rows.map((count, i) => i + 1 + "\n".repeat(count - 1)).join("\n");
+    numbers.replaceChildren(...rows.map((_, i) => Object.assign(document.createElement("div"), { textContent: `${i ? "\n" : ""}${i + 1}` })));
     both.style.setProperty("--qt-digits", Math.max(2, String(rows.length).length));
-    for (const [i, row] of [...beside.children].entries()) row.style.height = `${1.5 * rows[i]}em`;
+    for (const column of [numbers, beside]) [...column.children].forEach((row, i) => (row.style.height = `${1.5 * rows[i]}em`));
   };
   new ResizeObserver(fit).observe(both);
   document.fonts.ready.then(fit);
