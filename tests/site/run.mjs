@@ -162,7 +162,7 @@ async function main() {
         answer.followed = await place.evaluate((node) => [Number(node.dataset.cell), Number(node.dataset.line)]);
         await place.click();
       } else if (step.wait) {
-        await page.waitForFunction((text) => document.querySelector("article").innerText.includes(text), step.wait, LONG);
+        await page.waitForFunction((text) => document.body.innerText.includes(text), step.wait, LONG);
       } else if (step.size) {
         await page.setViewportSize({ width: step.size[0], height: step.size[1] });
         await page.waitForTimeout(200);
