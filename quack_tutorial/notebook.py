@@ -132,7 +132,7 @@ def _changed_inputs(run) -> list[str]:
     accesses, first = analysis.requests(run.trace), {}
     for tensor, kind in zip(accesses["tensor"], accesses["kind"]):
         first.setdefault(int(tensor), int(kind))
-    written = {int(tensor) for tensor in analysis.requests(run.trace, kind="store")["tensor"]}
+    written = {int(tensor) for tensor in accesses["tensor"][accesses["kind"] > 0]}
     return [run.trace.tensors[k].name for k in sorted(written - {-1}) if first[k] == 0]
 
 

@@ -32,6 +32,7 @@ WRONG = {
         "range(i, N, 2 * THREADS)": "range(i, min(i + 1, N))",
         "N, 2 * THREADS": "N // 2 * 2, 2 * THREADS",
         "N, 2 * THREADS)": "1000, 2 * THREADS)",
+        "i, N, 2 * THREADS": "i, N, THREADS",
     },
     ("01", "row_sums_kernel"): {
         "mX.shape[1], 32)": "mX.shape[1] // 32 * 32, 32)",
@@ -125,11 +126,13 @@ WRONG = {
         "max_new, sum_old * exp(max_old - reference)": "max_new, sum_old",
         "finite_or_zero(max_new)\n": "cutlass.Float32(0.0)\n",
         "max_new, sum_old * exp(max_old - reference) + exp(x - reference)": "cutlass.Float32(0.0), sum_old + exp(x)",
+        "exp(x - reference)": "exp(finite_or_zero(x) - reference)",
     },
     ("08", "LogSumExp"): {
         "mX.shape[1], 128)": "mX.shape[1] // 128 * 128, 128)",
         "mX.shape[1], 128": "512, 128",
         "mO[row] = max_row + cute": "mO[row] = cute",
+        "log(sum_row)": "log(1.001 * sum_row)",
     },
     ("08", "Backward"): {
         "(dy[k] - dot)": "dy[k] - dot",
