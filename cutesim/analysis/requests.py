@@ -20,7 +20,7 @@ also with those whose predicate is false: they write zeros and read nothing.
 
 Sources: CUDA C++ Programming Guide, compute capability 5.x and later, for sectors and banks of 4 bytes. Halves and quarters of
 a warp (cp.async: of 4 and 16 bytes), loads by pairs of lane and lane xor 1, and the zeros of cp.async were measured on an H200
-with Nsight Compute (`python -m validation counters`). Lane xor 2, and that idle lanes do not matter, are from a note by an
+with Nsight Compute (the record of suite `counters`). Lane xor 2, and that idle lanes do not matter, are from a note by an
 NVIDIA engineer on compute capability 7.x, forums.developer.nvidia.com/t/unexpected-shared-memory-bank-conflict/77228.
 Models: stores of several lanes to one address, cp.async of 8 bytes, atomics (counted like a store).
 Not covered: bulk copies, which are not made lane by lane; caches; time.
