@@ -102,7 +102,9 @@ def add_fonts(app):
     """The fonts that scripts/browser_runtime.py fetched, beside what names them, and their licences."""
     if app.builder.format == "html":
         for folder in browser_runtime(app).fonts():
-            shutil.copytree(folder, Path(app.outdir, "_static/fonts", folder.name))
+            shutil.copytree(
+                folder, Path(app.outdir, "_static/fonts", folder.name), dirs_exist_ok=True
+            )  # of a first look
             app.add_css_file("fonts.css", priority=400)
 
 
