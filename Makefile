@@ -71,7 +71,7 @@ $(BUILT): $(INSTALLED) $(PAGES) $(CODE)
 	@rm -rf _build/html
 	@mkdir -p _build
 	@$(BIN)/python scripts/browser_runtime.py fetch
-	@$(if $(STRICT),,$(FIRST_LOOK))
+	@$(FIRST_LOOK)
 	@echo "Running the chapters and building the site ..."
 	QUACK_TUTORIAL_PROGRESS=0 $(BIN)/jupyter-book build . --all --quiet -n $(if $(STRICT),-W --keep-going)
 	@touch $@

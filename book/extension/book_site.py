@@ -102,9 +102,8 @@ def add_fonts(app):
     """The fonts that scripts/browser_runtime.py fetched, beside what names them, and their licences."""
     if app.builder.format == "html":
         for folder in browser_runtime(app).fonts():
-            shutil.copytree(
-                folder, Path(app.outdir, "_static/fonts", folder.name), dirs_exist_ok=True
-            )  # of a first look
+            there = Path(app.outdir, "_static/fonts", folder.name)
+            shutil.copytree(folder, there, dirs_exist_ok=True)  # where a first look left them
             app.add_css_file("fonts.css", priority=400)
 
 
