@@ -133,7 +133,7 @@ def _changed_inputs(run) -> list[str]:
     for tensor, kind in zip(accesses["tensor"], accesses["kind"]):
         first.setdefault(int(tensor), int(kind))
     written = {int(tensor) for tensor in accesses["tensor"][accesses["kind"] > 0]}
-    return [run.trace.tensors[k].name for k in sorted(written - {-1}) if first[k] == 0]
+    return [run.trace.tensors[k].name for k in sorted(written - {-1}) if first[k] != 1]  # read, or read by an atomic
 
 
 def _compared(result, wanted, tolerance, first=False) -> tuple[bool, str]:

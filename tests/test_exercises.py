@@ -107,6 +107,8 @@ WRONG = {
     ("07", "WithResidual"): {
         "mS[row, 128 * k + tidx] = s[k]": "mS[row, 128 * k + tidx] = mX[row, 128 * k + tidx]",
         "squares / mX.shape[1] + 1e-6": "squares / mX.shape[1] + 1e-5",
+        "s[k] = mX[row, 128 * k + tidx] + mR[row, 128 * k + tidx]": "x = mX[row, 128 * k + tidx]\n"
+        "            s[k] = x + cute.arch.atomic_add(cute.domain_offset((row, 128 * k + tidx), mR).iterator, x)",
         "s[k] * rstd": "(mX[row, 128 * k + tidx] + mR[row, 128 * k + tidx]) * rstd",
     },
     ("07", "Mended"): {
