@@ -161,7 +161,9 @@ def _process(rank, world, folder, backend, function, arguments):
         at = traceback.extract_tb(error.__traceback__)[-1]
         lines = str(error).strip().splitlines()
         what = f"{type(error).__name__}{': ' if lines else ''}{lines[0] if lines else ''} ({Path(at.filename).name}:{at.lineno})"
-        Path(folder, f"{rank}.failed").write_text(json.dumps([time.monotonic(), rank, what]), encoding="utf-8")
+        written = Path(folder, f"{rank}.begun")  # renamed as a whole: this rank may be ended while it writes
+        written.write_text(json.dumps([time.monotonic(), rank, what]), encoding="utf-8")
+        written.rename(written.with_suffix(".failed"))
         traceback.print_exc()
         sys.stderr.flush()
         os._exit(1)  # at once: leaving the group might wait for the others
