@@ -10,9 +10,13 @@ those of all other points, so that a change of clocks touches all of them alike.
 | chase       | bytes of the chain          | ns a load, from L1 to HBM              |
 | in flight   | width x loads x threads     | GB/s of reads from HBM                 |
 | written     | form of the loop, threads   | GB/s of reads from HBM                 |
-| atomic      | who shares a word           | ns a request of a warp, of all SMs     |
+| cluster     | arrival, blocks, threads    | ns a barrier of the cluster            |
+| reread      | the barrier in between      | ns a load of what L1 held              |
+| atomic      | words, apart, groups        | ns a request of a warp, of all SMs     |
+| atomic at   | groups, which array         | the same, for arrays at other places   |
 | stride      | words between lanes, offset | ns a request of a warp, and GB/s used  |
 | conflict    | words between lanes         | ns a request of a warp in one SM       |
+| beside      | words between lanes         | GB/s of reads from HBM beside them     |
 | level       | shared, peer, L2, HBM       | GB/s of all SMs                        |
 """
 
@@ -38,6 +42,12 @@ STRIDES = (1, 2, 4, 8, 16, 32)
 OFFSETS = (0, 1, 4, 8, 16)
 CONFLICTS = (1, 2, 3, 4, 8, 16, 32, 33)
 BLOCKS = (2, 4, 8)
+CLUSTERS = [(release, b, t) for release in (False, True) for b in BLOCKS for t in (32, 128, 256, 512, 1024)]
+# (words of a request, how far they are apart, how many sets of words the grid's 1,056 warps share)
+ATOMICS = [(words, 1, 1) for words in (1, 2, 4, 8, 16, 32)] + [(words, 8, 1) for words in (2, 4, 8, 16, 32)]
+ATOMICS += [(32, 1, 1 << k) for k in range(1, 11)] + [(32, 1, 1056), (32, 8, 1056), (1, 1, 1056)]
+PLACED = ((32, 1, 128), (32, 1, 256), (32, 1, 512))  # as many sets as rows of 4,096, 8,192 and 16,384 columns have
+BESIDE = (1, 2, 4, 8, 16, 32)
 # What `cost` needs, and the kernels for it, which every GPU since Ampere can run.
 RULER = {"chase", "in flight", ("latency", "chase shared"), ("level", "L2")}
 RULER_KERNELS = ("chase shared", "chase global", "stream ")
@@ -76,8 +86,8 @@ def compiled_cases():
             yield f"stream {width} x {loads}", kernels.Stream(width, loads, 128), (vector("N"), sums, steps)
     for form in kernels.LoopSum.FORMS:
         yield form, kernels.LoopSum(form), (vector("N"), sums, steps)
-    for share in kernels.Atomics.SHARES:
-        yield share, kernels.Atomics(share), (vector("N"), steps)
+    for case in ATOMICS:
+        yield f"atomics {case}", kernels.Atomics(*case), (vector("N"), steps)
     for stride in STRIDES:
         yield f"strided {stride} + 0", kernels.Strided(stride), (vector("N"), sums, steps)
     for offset in OFFSETS[1:]:
@@ -88,8 +98,13 @@ def compiled_cases():
     yield "peer stream", kernels.SharedStream(peer=True), (vector("N"), sums, steps)
     for threads in (32, 256, 1024):
         yield f"barrier {threads}", kernels.Barriers(threads), (one, steps)
-    for blocks in BLOCKS:
-        yield f"cluster barrier {blocks}", kernels.Barriers(256, blocks), (one, steps)
+    for case in CLUSTERS:
+        release, blocks, threads = case
+        yield f"cluster {case}", kernels.Barriers(threads, blocks, release), (one, steps)
+    for barrier in kernels.Reread.BARRIERS:
+        yield f"reread {barrier}", kernels.Reread(barrier), (vector("N", "int32"), one, steps)
+    for stride in BESIDE:
+        yield f"beside {stride}", kernels.ReadsBeside(stride), (vector("N"), sums)
     yield "ping-pong", kernels.PingPong(), (one, steps)
 
 
@@ -129,8 +144,14 @@ def _points(ruler_alone):
         yield latency(operation, x[:32], empty(32))
     for threads in (32, 256, 1024):
         yield latency(f"barrier {threads}", number)
-    for blocks in BLOCKS:
-        yield latency(f"cluster barrier {blocks}", number)
+    for case in CLUSTERS:
+        facts = dict(zip(("release", "blocks", "threads"), case))
+        name = f"{'release' if facts['release'] else 'relaxed'} {facts['blocks']} x {facts['threads']}"
+        yield Point("cluster", name, facts, lambda k, n=f"cluster {case}": run[n](number, k * 8192), 8192, True)
+    cycle = _chain(kernels.Reread.LINES * 128)
+    for barrier in kernels.Reread.BARRIERS:
+        each = 1024 * kernels.Reread.LINES
+        yield Point("reread", barrier, {}, lambda k, n=f"reread {barrier}": run[n](cycle, number, k * 1024), each, True)
     yield latency("ping-pong", number)
     for nbytes in FOOTPRINTS:
         chain = _chain(nbytes)
@@ -173,17 +194,21 @@ def _points(ruler_alone):
                 part.numel() * 4,
                 False,
             )
-    for share in kernels.Atomics.SHARES:
-        kernel, turns = of[share], 64
-        words, warps = torch.zeros(kernel.words, device="cuda"), kernel.blocks * kernel.threads // 32
-        yield Point(
-            "atomic",
-            share,
-            {"warps": warps},
-            lambda k, n=share, w=words, t=turns: run[n](w, k * t),
-            turns * warps,
-            True,
-        )
+    for case in ATOMICS:
+        kernel, turns = of[f"atomics {case}"], 64
+        warps, facts = kernel.blocks * kernel.threads // 32, dict(zip(("words", "apart", "groups"), case))
+        arrays = {("atomic", "{} x {} x {}".format(*case)): torch.zeros(kernel.size, device="cuda")}
+        if case in PLACED:
+            arrays |= {("atomic at", f"{case[2]}, {k}"): x[k * 5 << 23 :][: kernel.size] for k in range(12)}
+        for (series, name), total in arrays.items():
+            yield Point(
+                series,
+                name,
+                facts | {"warps": warps},
+                lambda k, n=f"atomics {case}", t=total, r=turns: run[n](t, k * r),
+                turns * warps,
+                True,
+            )
     sums = empty(sms * 8, 256)
     for stride, offset in [(s, 0) for s in STRIDES] + [(1, o) for o in OFFSETS[1:]]:
         requests = (len(x) - offset) // (sums.numel() * stride) // 8 * 8
@@ -204,6 +229,18 @@ def _points(ruler_alone):
             lambda k, n=f"conflict {stride}", o=out: run[n](x, o, k * steps),
             steps * 32 * kernels.SharedReads.in_flight,
             True,
+        )
+    sums = empty(sms * 4, kernels.ReadsBeside.threads)
+    part = x[: len(x) // kernels.ReadsBeside.chunk * kernels.ReadsBeside.chunk]
+    for stride in BESIDE:
+        facts = {"stride_words": stride, "reads": kernels.ReadsBeside.reads, "loads": kernels.ReadsBeside.loads}
+        yield Point(
+            "beside",
+            str(stride),
+            facts,
+            lambda k, n=f"beside {stride}", p=part, s=sums: run[n](p, s),
+            part.numel() * 4,
+            False,
         )
     sums = empty(sms, 1024)
     for name in ("shared stream", "peer stream"):
@@ -287,7 +324,7 @@ def run(args, found) -> int:
     for point in record["points"]:
         ns = statistics.median(point["samples_ns"])
         # A unit of a stream is a byte, of a stride a request of 128 bytes; bytes a nanosecond are GB/s.
-        gb_s = {"in flight": 1, "written": 1, "level": 1, "stride": 128}.get(point["series"])
+        gb_s = {"in flight": 1, "written": 1, "beside": 1, "level": 1, "stride": 128}.get(point["series"])
         value = f"{gb_s / ns:10.1f} GB/s" if gb_s else f"{ns:10.2f} ns"
         print(f"{point['series']:10} {point['name']:20} {value}")
     return 0

@@ -6,11 +6,13 @@
 | `Chain`          | how long one shuffle, or one multiply-add, takes                                          |
 | `Stream`         | how fast all SMs read, by the width of a load and the bytes that each thread has in flight |
 | `LoopSum`        | how many of those bytes are in flight, by how the loop around the loads is written        |
-| `Atomics`        | what a warp's atomic additions cost, by how many share a word                             |
+| `Atomics`        | what a warp's atomic additions cost, by the words of a request and of all requests        |
 | `Strided`        | what a warp's request costs when its lanes are apart, or start off a sector's boundary    |
 | `SharedReads`    | what a bank conflict costs                                                                |
+| `ReadsBeside`    | whether a bank conflict costs anything while the SM waits for HBM                         |
 | `SharedStream`   | how fast an SM reads its own shared memory, or that of another block of its cluster       |
 | `Barriers`       | how long the threads of a block, or of a cluster, wait for each other                     |
+| `Reread`         | whether what L1 held is still there behind a barrier                                      |
 | `PingPong`       | how long 4 bytes take to the shared memory of another block, and back                     |
 
 Loads that nobody needs are left out by the compiler, so each kernel writes a sum, or where its chain ended.
@@ -190,20 +192,20 @@ def sum_of_vector(mX: cute.Tensor, i):
 
 
 class Atomics:
-    """Each lane adds 1 to a word of mO (n,) float32 `turns` times. Which word, `share` says: one of `SHARES`.
+    """Each lane adds 1 to a word of mO (n,) float32 `turns` times.
 
-    n is 1, 32, or as many as the grid has threads.
+    A warp's request goes to `words` words (a power of two, 32 at most), which lie `apart` words from each other. The warps of the
+    grid share `groups` such sets of words; None: each warp has a set of its own.
     """
 
-    SHARES = "one word for all", "one word a lane", "one word a thread"
-
-    def __init__(self, share, blocks=132, threads=256):
-        self.share, self.blocks, self.threads = share, blocks, threads
+    def __init__(self, words=32, apart=1, groups=None, blocks=132, threads=256):
+        self.words, self.apart, self.blocks, self.threads = words, apart, blocks, threads
+        self.groups = groups or blocks * threads // 32
 
     @property
-    def words(self):
+    def size(self):
         """How long mO is."""
-        return dict(zip(self.SHARES, (1, 32, self.blocks * self.threads)))[self.share]
+        return self.groups * self.words * self.apart
 
     @cute.jit
     def __call__(self, mO: cute.Tensor, turns: cutlass.Int32, stream: cuda.CUstream):
@@ -213,7 +215,8 @@ class Atomics:
     def kernel(self, mO: cute.Tensor, turns: cutlass.Int32):
         tidx, _, _ = cute.arch.thread_idx()
         bidx, _, _ = cute.arch.block_idx()
-        word = (bidx * self.threads + tidx) % self.words
+        warp, lane = bidx * (self.threads // 32) + tidx // 32, tidx % 32
+        word = (warp % self.groups * self.words + lane % self.words) * self.apart
         for _ in range(turns):
             # read and write a word a lane
             cute.arch.atomic_add(mO.iterator + word, cutlass.Float32(1.0))
@@ -282,6 +285,47 @@ class SharedReads:
         mO[tidx] = total
 
 
+class ReadsBeside:
+    """All blocks read mX (n,) float32 once, 4 loads of 16 bytes a thread at once, and 8 words of shared memory for them.
+
+    The lanes' words lie `stride` apart. mO (blocks, threads) float32 gets each thread's sum. n is a multiple of `chunk`.
+    """
+
+    threads, words, loads, reads = 256, 2048, 4, 8
+    chunk = 4 * loads * threads
+
+    def __init__(self, stride):
+        self.stride = stride
+
+    @cute.jit
+    def __call__(self, mX: cute.Tensor, mO: cute.Tensor, stream: cuda.CUstream):
+        self.kernel(mX, mO).launch(grid=[mO.shape[0], 1, 1], block=[self.threads, 1, 1], stream=stream)
+
+    @cute.kernel
+    def kernel(self, mX: cute.Tensor, mO: cute.Tensor):
+        tidx, _, _ = cute.arch.thread_idx()
+        bidx, _, _ = cute.arch.block_idx()
+        blocks, _, _ = cute.arch.grid_dim()
+        sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(self.words), 16)
+        for i in range(tidx, self.words, self.threads):
+            sX[i] = mX[i]
+        cute.arch.barrier()
+        rX = cute.make_rmem_tensor(cute.make_layout((4, self.loads)), cutlass.Float32)
+        rS = cute.make_rmem_tensor(self.reads, cutlass.Float32)
+        total = cutlass.Float32(0.0)
+        for chunk in range(bidx, mX.shape[0] // self.chunk, blocks):
+            # read `chunk` elements
+            for i in cutlass.range_constexpr(self.loads):
+                at = cutlass.Int64(chunk) * self.chunk + (i * self.threads + tidx) * 4
+                cute.autovec_copy(cute.make_tensor((mX.iterator + at).align(16), cute.make_layout(4)), rX[None, i])
+            first = cute.arch.lane_idx() * self.stride + chunk % 512
+            for i in cutlass.range_constexpr(self.reads):
+                rS[i] = sX[first + 32 * i]
+            total += rX.load().reduce(cute.ReductionOp.ADD, cutlass.Float32(0.0), 0)
+            total += rS.load().reduce(cute.ReductionOp.ADD, cutlass.Float32(0.0), 0)
+        mO[bidx, tidx] = total
+
+
 class SharedStream:
     """Each block reads `steps` vectors of 16 bytes a thread: from its own shared memory, or from a `peer` of its cluster of 2.
 
@@ -326,10 +370,13 @@ class SharedStream:
 
 
 class Barriers:
-    """`steps` barriers of one block of `threads`, or of a cluster of `blocks` blocks; mO (1,) int32 gets the number."""
+    """`steps` barriers of one block of `threads`, or of a cluster of `blocks` blocks; mO (1,) int32 gets the number.
 
-    def __init__(self, threads=256, blocks=1):
-        self.threads, self.blocks = threads, blocks
+    A cluster's arrival is a `release`, which publishes what the thread wrote, or relaxed.
+    """
+
+    def __init__(self, threads=256, blocks=1, release=False):
+        self.threads, self.blocks, self.release = threads, blocks, release
 
     @cute.jit
     def __call__(self, mO: cute.Tensor, steps: cutlass.Int32, stream: cuda.CUstream):
@@ -343,14 +390,51 @@ class Barriers:
         bidx, _, _ = cute.arch.block_idx()
         passed = cutlass.Int32(0)
         for _ in range(steps):
-            if cutlass.const_expr(self.blocks > 1):
+            if cutlass.const_expr(self.blocks == 1):
+                cute.arch.barrier()
+            elif cutlass.const_expr(self.release):
                 cute.arch.cluster_arrive()
                 cute.arch.cluster_wait()
             else:
-                cute.arch.barrier()
+                cute.arch.cluster_arrive_relaxed()
+                cute.arch.cluster_wait()
             passed += 1
         if tidx == 0 and bidx == 0:
             mO[0] = passed
+
+
+class Reread:
+    """Two blocks of one warp, a cluster, follow the same `LINES` places round and round, and meet at a `barrier` after each round.
+
+    mNext (n,) int32 is a cycle through the places from 0 on; mO (1,) int32 gets where it is after `steps` rounds. `barrier`: one of
+    `BARRIERS`.
+    """
+
+    LINES = 64
+    BARRIERS = "none", "a block's", "a cluster's"
+
+    def __init__(self, barrier):
+        self.barrier = barrier
+
+    @cute.jit
+    def __call__(self, mNext: cute.Tensor, mO: cute.Tensor, steps: cutlass.Int32, stream: cuda.CUstream):
+        self.kernel(mNext, mO, steps).launch(grid=[2, 1, 1], block=[32, 1, 1], cluster=[2, 1, 1], stream=stream)
+
+    @cute.kernel
+    def kernel(self, mNext: cute.Tensor, mO: cute.Tensor, steps: cutlass.Int32):
+        tidx, _, _ = cute.arch.thread_idx()
+        bidx, _, _ = cute.arch.block_idx()
+        at = cutlass.Int32(0)
+        for _ in range(steps):
+            for _ in range(self.LINES):
+                at = mNext[at]
+            if cutlass.const_expr(self.barrier == "a block's"):
+                cute.arch.barrier()
+            elif cutlass.const_expr(self.barrier == "a cluster's"):
+                cute.arch.cluster_arrive_relaxed()
+                cute.arch.cluster_wait()
+        if tidx == 0 and bidx == 0:
+            mO[0] = at
 
 
 class PingPong:

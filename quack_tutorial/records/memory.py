@@ -62,6 +62,10 @@ class Hierarchy(Record):
         # A chain of 64 KiB fits into L1, one of 8 MiB into L2, one of 1 GiB into neither.
         return self.point("chase", str({"L1": 64 << 10, "L2": 8 << 20, "HBM": 1 << 30}[level])).ns
 
+    def cluster_barrier_ns(self, blocks: int, threads: int = 256, release: bool = False) -> float:
+        """How long a barrier of a cluster takes whose arrivals publish what was written, with `release`, or do not."""
+        return one(self.series("cluster"), name=f"{'release' if release else 'relaxed'} {blocks} x {threads}").ns
+
     def bandwidth_gb_s(self, level: str) -> float:
         """How fast all SMs together read: "shared", "peer", "L2" or "HBM" (the fastest stream that was measured)."""
         if level == "HBM":

@@ -70,13 +70,14 @@ def test_a_loop_adds_up_everything_however_it_is_written(form):
     assert set(requests_of(run, Space.GMEM)["bytes"]) == {512}
 
 
-@pytest.mark.parametrize("share", memory.Atomics.SHARES)
-def test_atomics_add_one_a_lane_and_turn(share):
-    kernel = memory.Atomics(share, blocks=2, threads=64)
-    out = np.zeros(kernel.words, np.float32)
+@pytest.mark.parametrize(("words", "apart", "groups"), [(1, 1, 1), (8, 1, 2), (4, 8, 1), (32, 1, None)])
+def test_atomics_add_one_a_lane_and_turn(words, apart, groups):
+    kernel = memory.Atomics(words, apart, groups, blocks=2, threads=64)
+    out = np.zeros(kernel.size, np.float32)
     run = simulate(kernel, out, 3)
     assert run.ok
-    np.testing.assert_array_equal(out, np.full(kernel.words, 2 * 64 * 3 / kernel.words, np.float32))
+    np.testing.assert_array_equal(out[::apart], 2 * 64 * 3 / kernel.size * apart)
+    assert out.sum() == 2 * 64 * 3
 
 
 @pytest.mark.parametrize(("stride", "offset", "sectors"), [(1, 0, 4), (1, 1, 5), (2, 0, 8), (8, 0, 32), (32, 0, 32)])
@@ -111,10 +112,31 @@ def test_shared_memory_is_streamed_from_the_block_that_is_meant(peer):
     assert len(run.trace.select(Op.LOAD, space=Space.DSMEM)) == (16 if peer else 0)
 
 
-@pytest.mark.parametrize("blocks", [1, 2, 4])
-def test_barriers_are_passed_by_all(blocks):
+@pytest.mark.parametrize(("blocks", "release"), [(1, False), (2, False), (4, True)])
+def test_barriers_are_passed_by_all(blocks, release):
     out = np.zeros(1, np.int32)
-    assert simulate(memory.Barriers(64, blocks), out, 5).ok and out[0] == 5
+    assert simulate(memory.Barriers(64, blocks, release), out, 5).ok and out[0] == 5
+
+
+@pytest.mark.parametrize("barrier", memory.Reread.BARRIERS)
+def test_a_cycle_is_followed_round_and_round(barrier):
+    following, order = chain(50)
+    out = np.full(1, -1, np.int32)
+    assert simulate(memory.Reread(barrier), following, out, 2).ok and out[0] == order[2 * 64 % 50]
+
+
+def test_a_conflict_beside_a_stream_is_as_wide_as_it_should_be():
+    kernel = memory.ReadsBeside(4)
+    numbers, out = x(3 * kernel.chunk), np.empty((2, kernel.threads), np.float32)
+    run = simulate(kernel, numbers, out)
+    assert run.ok
+    lane = 4 * (np.arange(kernel.threads) % 32)
+    beside = [sum(numbers[lane + c + 32 * i] for c in chunks for i in range(8)).sum() for chunks in ((0, 2), (1,))]
+    vectors = numbers.reshape(3, -1).sum(1, dtype=np.float64)
+    np.testing.assert_allclose(
+        out.sum(1), [vectors[0] + vectors[2] + beside[0], vectors[1] + beside[1]], rtol=1e-3, atol=1e-2
+    )
+    assert set(requests_of(run, Space.SMEM)["wavefronts"]) == {4}
 
 
 @pytest.mark.parametrize("schedule", ["forward", "reverse", "seeded"])
