@@ -26,6 +26,12 @@ BUILT := _build/html/.built
 PAGES := _config.yml _toc.yml $(shell find book notebooks labs -type f ! -name '*.ipynb' ! -path '*/.*')
 CODE := $(shell find cutesim quack_tutorial bench grading -type f ! -name '*.pyc')
 
+# A clone that was moved or copied: the programs in its .venv name the old place.
+ifneq ($(shell test -L .venv || sed -n 's/^command = .* -m venv //p' .venv/pyvenv.cfg 2>/dev/null | grep -vxF '$(CURDIR)/.venv'),)
+$(info This folder has been moved, so that .venv is made anew.)
+$(shell rm -rf .venv)
+endif
+
 .DEFAULT_GOAL := help
 .PHONY: help book pdf serve test test-slow test-timed test-all install lab notebooks check-notebooks lint site-tools lab-tools \
     constraints clean
