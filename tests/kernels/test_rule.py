@@ -67,8 +67,8 @@ def test_a_card_without_clusters_and_bulk_copies_has_rows_in_one_block_as_far_as
 
 
 def recorded():
-    """(operation, bits of an element, N, {configuration's label: time}) of the sweeps of aligned rows."""
-    for path in sorted(FOLDER.glob("*/tune/*-aligned.json")):
+    """(operation, how rows start, bits of an element, N, {configuration's label: time}) of the sweeps."""
+    for path in sorted(FOLDER.glob("*/tune/*.json")):
         sweep = json.loads(path.read_text(encoding="utf-8"))
         for size in sweep["sizes"]:
             times = {}
@@ -78,10 +78,12 @@ def recorded():
                         *one["config"],
                         *(1, 0, 0)[len(one["config"]) - 4 :],
                     )
-                    ways = dict(stages=ahead) if sweep["operation"] in SPREADS else dict(vectors_at_once=ahead)
+                    is_loop = sweep["operation"] in ("cross-entropy", "cross-entropy backward")
+                    ways = {"vectors_at_once" if is_loop else "stages": ahead}
                     label = Config(row, block, blocks, rows_each=each, blocks_together=together, **ways).label
-                    times.setdefault(label, []).append(one.get("us", one["rough_us"]))
-            yield sweep["operation"], 8 * ITEM_BYTES[size["dtype"]], size["N"], {k: min(v) for k, v in times.items()}
+                    times.setdefault(label, []).append(one.get("us") or one["rough_us"])
+            width, best = 8 * ITEM_BYTES[size["dtype"]], {k: min(v) for k, v in times.items()}
+            yield sweep["operation"], sweep["rows"], width, size["N"], best
 
 
 # What the rule may lose against the best of a sweep, in the mean and at most, where the sweep tried what the rule gives.
@@ -93,14 +95,20 @@ LOSES = {
     "cross-entropy fused": (0.008, 0.05),
     "cross-entropy": (0.012, 0.1),
     "cross-entropy backward": (0.006, 0.04),
+    # Rows that start anywhere, where sizes next to each other differ most; 131,073 and 105,655 columns lose most.
+    "rmsnorm backward": (0.03, 0.15),
+    "layernorm backward": (0.04, 0.15),
+    "rmsnorm residual backward": (0.05, 0.3),
 }
 
 
 @pytest.mark.parametrize("operation", LOSES)
 def test_the_rule_loses_little_where_a_sweep_tried_it(operation):
     lost = []
-    for swept, width, N, times in recorded():
-        if swept == operation and (label := sizes(operation, width, N).label) in times:
+    norm = operation.replace(" residual", "")
+    for swept, promise, width, N, times in recorded():
+        promised = "congruent" if norm.endswith("norm backward") else "aligned"
+        if (swept, promise) == (operation, promised) and (label := sizes(norm, width, N, promise).label) in times:
             lost.append(times[label] / min(times.values()) - 1)
     assert len(lost) >= 5
     assert mean(lost) < LOSES[operation][0] and max(lost) < LOSES[operation][1], (mean(lost), max(lost), len(lost))

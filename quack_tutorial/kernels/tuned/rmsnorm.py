@@ -31,7 +31,7 @@ class RMSNorm:
 
     def __init__(self, dtype, N, promise="aligned", residual=None, config=None):
         self.dtype, self.N, self.promise = dtype, N, promise
-        self.config = config or sizes("rmsnorm", dtype.width, N, promise)
+        self.config = config or sizes("rmsnorm residual" if residual else "rmsnorm", dtype.width, N, promise)
         self.tile = RowTile(dtype, N, promise, self.config, allows_rows_each=True)
         self.exchange = RowExchange(self.config)
         # The row comes through shared memory if `stages` says so; a residual too, if it has its type.

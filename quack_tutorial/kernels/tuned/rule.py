@@ -27,10 +27,9 @@ KB = 1024
 NEVER = 1024 * KB  # no row is longer
 BLOCK_BYTES = 16 * KB  # of a row, in a block's registers
 PIECE_BYTES = 40 * KB  # of a row, in a block's shared memory
-GRADIENT_BYTES = (
-    26 * KB,
-    32 * KB,
-)  # of a row of x, and of dy, in each stage of a norm's gradient, in 16 bits and in float32
+# Of a row of x, and of dy, in each stage of a norm's gradient, in 16 bits and in float32: rows that start at a vector, and others,
+# whose ends are stored element by element.
+GRADIENT_BYTES, ODD_GRADIENT_BYTES = (26 * KB, 32 * KB), (26 * KB, 17 * KB)
 BESIDE_STAGES = 11 * KB  # of shared memory: sums and mbarriers
 LEAST_THREADS = 128  # of a block
 LEAST_CLUSTER_BYTES = 15 * KB  # that a cluster of different rows moves: an H200 starts one in the time of 12 KB
@@ -52,6 +51,8 @@ SPREADS = {
     "softmax": Spread(held=(3, 4)),
     "softmax backward": Spread(held=(3, 2), piece_held=4, tensors=3, together=2),
     "rmsnorm": Spread(held=(4, 3), shared_from=(32 * KB, 256 * KB), piece_held=4, rows_each=2, together=1),
+    # It has two rows for each of RMSNorm's, so that an SM's loads are never few.
+    "rmsnorm residual": Spread(held=(4, 3), shared_from=(NEVER, NEVER), rows_each=2, together=1),
     # Its row is needed three times.
     "layernorm": Spread(held=(3, 4), shared_from=(12 * KB, 16 * KB), piece_threads=128, rows_each=2, together=1),
     "cross-entropy fused": Spread(held=(6, 4), shared_from=(64 * KB, NEVER), together=2),
@@ -117,37 +118,60 @@ def row_at_once(row, spread):
 
 def norm_backward(row, sums):
     """For the gradients of the norms, whose blocks go through rows that have so many `sums` each."""
-    anywhere, congruent, k = row.promise != "aligned", row.promise == "congruent", int(row.width == 32)
-    if row.N <= 1024 if anywhere else row.bytes <= KB:
-        threads = threads_for(row.vectors / 4)
-        if sums == 2 or not congruent:
+    congruent, k = row.promise == "congruent", int(row.width == 32)
+    if row.bytes <= KB if row.promise == "aligned" else row.N <= (512 if congruent else 1024):
+        threads = min(32, threads_for(row.vectors / 3)) if congruent else threads_for(row.vectors / 4)
+        if not congruent:
             threads = max(min(32, threads_for(row.vectors)), threads)
-        large = congruent and threads == 32 and row.N <= 512 or not anywhere
+        large = congruent and threads == 32 or row.promise == "aligned"
         return Config(threads, block_of(threads, 256 if large else 128))
-    # Where rows start anywhere, of 25 KB in a block those with a bias and a gradient of h would spill over 300 bytes a thread.
-    blocks, stages, most = row.blocks(49 * KB // 2 if anywhere else GRADIENT_BYTES[k]), 3, 768
+    if congruent and has_clusters():
+        return odd_norm_backward(row)
+    blocks, most = row.blocks(GRADIENT_BYTES[k]), 768
     if row.promise == "any":  # single elements: 16 a thread
         blocks = min(16, 1 << (-(-row.N // 12288) - 1).bit_length())
     if not has_clusters() and row.bytes <= (64 * KB, 128 * KB)[k]:
         blocks, most = 1, 1024
-    vectors = row.vectors / blocks
-    held = 2 if blocks > 1 or anywhere else 1
+    vectors, stages = row.vectors / blocks, 3
+    held = 2 if blocks > 1 or row.promise != "aligned" else 1
     if row.promise == "any":
         held = 16 * row.vectors / row.N
     elif blocks == 1 and vectors > 512:  # one each would leave an SM a single block
         held, stages = (2, 2) if sums == 1 and vectors <= 1024 else (4, 3)
-    elif vectors / held > 768 or blocks > 1 and anywhere:
+    elif vectors / held > 768:
         held = 4
     threads = min(most, max(32 if blocks > 1 else 8, threads_for(vectors / held)))
-    in_stage = 2 * threads * math.ceil(vectors / threads) * VECTOR_BYTES  # what threads read as a whole, of x and of dy
-    stages = min(stages, (card.selected().smem_per_block_bytes - BESIDE_STAGES) // in_stage)
-    copied = row.can_be_copied(blocks) or congruent and has_clusters() and stages > 1
-    return Config(threads, threads, blocks, stages if copied else 0)
+    return Config(threads, threads, blocks, stages_that_fit(vectors, threads, stages) * row.can_be_copied(blocks))
+
+
+def odd_norm_backward(row):
+    """The same for rows that start anywhere: every vector of a thread takes registers for the two that it is cut from."""
+    k = int(row.width == 32)
+    blocks = row.blocks(ODD_GRADIENT_BYTES[k])
+    vectors = row.vectors / blocks
+    held, stages = 3, 3 - k
+    if blocks == 1 and vectors <= 1024:
+        held = 1 if k == 0 and vectors < 352 else 2
+    elif blocks == 16 and vectors * VECTOR_BYTES > ODD_GRADIENT_BYTES[k]:
+        stages = 3
+    if vectors / held >= 512 or blocks == 16 and k == 0:  # more threads have too few registers
+        held = 4 if held == 3 else held
+    vectors += held % 2  # a row reaches into one more, for which 2 and 4 of a thread leave room
+    threads = min(768, max(32, threads_for(vectors / held)))
+    stages = stages_that_fit(vectors, threads, stages)
+    return Config(threads, threads, blocks, stages if stages > 1 else 0)
+
+
+def stages_that_fit(vectors, threads, most):
+    """How many stages of a gradient, `most` at most, have a place in shared memory, where threads read x and dy as a whole."""
+    in_stage = 2 * threads * math.ceil(vectors / threads) * VECTOR_BYTES
+    return min(most, (card.selected().smem_per_block_bytes - BESIDE_STAGES) // in_stage)
 
 
 def loss(row):
-    """For the loss, whose rows go past in as few pieces as 512 threads with 8 vectors each need."""
-    threads, at_once = filled(row.vectors / math.ceil(row.vectors / 4096), range(4, 9), 512)
+    """For the loss, whose rows go past in as few pieces as 512 threads need with 8 vectors each, of 16-bit elements with 6."""
+    most = 8 if row.width == 32 else 6
+    threads, at_once = filled(row.vectors / math.ceil(row.vectors / (512 * most)), range(4, most + 1), 512)
     return Config(threads, block_of(threads), vectors_at_once=at_once)
 
 
