@@ -151,6 +151,11 @@ def test_what_publishing_at_a_cluster_barrier_costs_is_where_the_cards_differ(on
     assert release[1] > 2 * h100.point("latency", "ping-pong").ns
 
 
+def test_where_many_addresses_become_cheaper_is_not_the_card_s(on_an_h100):
+    h100, h200 = ({n: p.ns for n, p in points("atomic", memory_of(name)).items()} for name in ("h100", "h200"))
+    assert h100["32 x 1 x 512"] < 0.7 * h100["32 x 1 x 1024"] and h200["32 x 1 x 1024"] < 0.7 * h200["32 x 1 x 512"]
+
+
 def test_a_loop_keeps_in_flight_what_its_source_says(on_an_h100):
     h100 = memory_of("h100")
     gb_s = {(p.facts["form"], p.facts["threads_per_sm"]): p.gb_s for p in h100.series("written")}
