@@ -20,7 +20,7 @@ def name_of(config) -> str:
 
 def made(operation: str, r: Rows):
     """(the kernel, its specs) for rows like `r`."""
-    from quack_tutorial.kernels.tuned.tile_copy import TileCopy
+    from quack_tutorial.kernels.copy import TileCopy
 
     kernel = TileCopy(operation, r.element, r.N, r.promise, READS[operation])
     return kernel, (r.matrix("x"), r.matrix("y") if kernel.reads == 2 else None, r.matrix("out"))

@@ -250,6 +250,11 @@ def own(package: str, folder: str, per_thread: tuple = ()) -> None:
     OWN[package] = os.path.join(folder, "")
 
 
+for _module in list(sys.modules.values()):  # packages that were loaded before the simulator, and say so
+    if "SIMULATED_AS_OWN" in getattr(_module, "__dict__", ()):
+        own(*_module.SIMULATED_AS_OWN)
+
+
 def is_own(file: str) -> bool:
     """Whether a file belongs to such a package."""
     return file.startswith(tuple(OWN.values()))

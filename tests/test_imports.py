@@ -36,7 +36,7 @@ ROOMS = {
         "above hardware machine kernel_cache reference myst",
         "card",
         "kernels compiler",
-        "occupancy",
+        "occupancy shipped",
         "operations",
         "records",
         "ops timing cost plain_kernels",

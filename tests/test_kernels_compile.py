@@ -18,18 +18,17 @@ import cutlass
 from bench import ours
 from quack_tutorial import compiler
 from quack_tutorial.compiler import TensorSpec, ptx, ptx_hash, resources
+from quack_tutorial.kernels.config import MAX_N, Config
 from quack_tutorial.kernels.copy import LADDER as COPIES
 from quack_tutorial.kernels.reduce import ClusterReduce
 from quack_tutorial.kernels.softmax import LADDER as SOFTMAXES
 from quack_tutorial.kernels.softmax import SoftmaxOnline, SoftmaxThread, SoftmaxThreePass, SoftmaxWarp
-from quack_tutorial.kernels.tuned.config import MAX_N, Config
 from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy, CrossEntropyBackward, CrossEntropyFused
+from quack_tutorial.kernels.tuned.norm import RMSNorm
 from quack_tutorial.kernels.tuned.norm_backward import LayerNormBackward, RMSNormBackward
-from quack_tutorial.kernels.tuned.rmsnorm import RMSNorm
 from quack_tutorial.kernels.tuned.softmax import Softmax, SoftmaxBackward
-from quack_tutorial.operations import KERNELS
-from quack_tutorial.operations.kernel import COLUMNS, MATRIX, Rows, column_sum
 from quack_tutorial.records import listings
+from quack_tutorial.shipped import COLUMNS, KERNELS, MATRIX, Rows, column_sum
 
 DTYPES = {"float32": cutlass.Float32, "bfloat16": cutlass.BFloat16, "float16": cutlass.Float16}
 
@@ -61,11 +60,11 @@ def shipped(operation, dtype, N, config=None, rows="aligned"):
 def test_softmax_of_aligned_rows_moves_each_element_once_in_128_bit_accesses(N, dtype):
     kernel = Softmax(DTYPES[dtype], N)
     text = ptx(kernel, *row_specs(dtype, N))
-    bulk = kernel.pipeline.stages > 0
+    bulk = kernel.shared.stages > 0
     if bulk:  # then the row comes through shared memory, and is read from there twice, 16 elements at a time, in loops
         vectors = 16 // kernel.tile.vector_size
         first = vectors * (
-            2 if kernel.pipeline.smem_tile.whole_pieces else 1
+            2 if kernel.shared.pieces.whole_pieces else 1
         )  # in the loop, and in the last piece behind it
         loads, stores = (0, first + vectors), vectors
         assert count(r"cp\.async\.bulk\.shared", text) == 1
@@ -207,11 +206,11 @@ def test_a_gradient_of_rows_that_start_anywhere_has_no_single_stage(kernel):
     """Neither their single elements, which no bulk copy brings, nor their weights would be where the kernel looks for them."""
     dtype = cutlass.Float32
     with pytest.raises(ValueError, match="so stages must not be 1"):
-        kernel(dtype, 129, "congruent", dtype, Config(32, 32, stages=1))
-    kernel(dtype, 129, "congruent", dtype, Config(32, 32, stages=2))
-    kernel(dtype, 128, "aligned", dtype, Config(32, 32, stages=1))
+        kernel(dtype, 129, "congruent", weight_dtype=dtype, config=Config(32, 32, stages=1))
+    kernel(dtype, 129, "congruent", weight_dtype=dtype, config=Config(32, 32, stages=2))
+    kernel(dtype, 128, "aligned", weight_dtype=dtype, config=Config(32, 32, stages=1))
     for N in (*range(1, 40), *(4097 * k + 1 for k in range(MAX_N // 4097))):  # what ships is never refused
-        kernel(dtype, N, "congruent", dtype)
+        kernel(dtype, N, "congruent", weight_dtype=dtype)
 
 
 def test_several_rows_a_thread_are_for_rmsnorm_of_rows_that_want_the_same_weights():

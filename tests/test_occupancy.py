@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from quack_tutorial.kernels.tuned.config import Config
+from quack_tutorial.kernels.config import Config
 from quack_tutorial.kernels.tuned.norm_backward import RMSNormBackward, cutlass
 from quack_tutorial.occupancy import clusters_at_once
 
@@ -19,7 +19,7 @@ def test_the_simulator_runs_one_cluster_after_the_other():
         (262144, "aligned", Config(512, 512, 16, 3), 7, 7),  # 192 KB of shared memory a block: one on an SM
         (65536, "aligned", Config(256, 256, 8, 3), 15, 30),  # 96 KB: two
         (256, "aligned", Config(32, 512), 132, 264),  # none; half of an SM's 2048 threads
-        (1024, "aligned", Config(64, 256, 1, 3), 132, 528),  # 48 KB: four
+        (4096, "aligned", Config(256, 256, 1, 3), 132, 528),  # 48 KB: four
         (257, "congruent", Config(16, 128), 132, 1056),  # none: eight
         (50257, "congruent", Config(128, 128, 16), 7, 56),
         # Rows of an odd length that start alike are a multiple of 8 apart.

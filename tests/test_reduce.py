@@ -10,7 +10,7 @@ import cutlass
 import cutlass.cute as cute
 
 from cutesim.simulation import simulate
-from quack_tutorial.kernels.tuned.arithmetic import as_float32
+from quack_tutorial.kernels.arithmetic import as_float32
 
 PATTERNS = 1 << 16
 

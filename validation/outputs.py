@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from quack_tutorial import reference
-from quack_tutorial.operations.kernel import Kernel, dtype_of, float64
+from quack_tutorial.shipped import Kernel, dtype_of, float64
 
 
 @dataclass(frozen=True)

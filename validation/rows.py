@@ -21,12 +21,11 @@ from itertools import product
 import numpy as np
 
 from cutesim.simulation import simulate
-from quack_tutorial.kernels.tuned.config import Config
+from quack_tutorial.kernels.config import Config
 from quack_tutorial.kernels.tuned.rule import sizes
-from quack_tutorial.operations import KERNELS
-from quack_tutorial.operations.cross_entropy import IGNORE_INDEX as IGNORED
-from quack_tutorial.operations.kernel import COLUMNS, MATRIX, TARGETS
 from quack_tutorial.records import suite as report
+from quack_tutorial.shipped import COLUMNS, KERNELS, MATRIX, TARGETS
+from quack_tutorial.shipped import IGNORE_INDEX as IGNORED
 from validation import outputs
 
 SEEDS, SAMPLE_SEEDS, SAMPLE_LINES = 2000, 40, 6
@@ -172,15 +171,10 @@ def random_config(rng, operation: str, N: int, rows: str) -> Config:
     several = rows == "aligned" and operation in ("rmsnorm", "layernorm") and not through and N <= MOST_HELD * 8
     while True:
         threads, blocks = int(rng.choice(THREADS)), 1 if streams else int(rng.choice([1, 1, 1, 2, 4]))
-        several_rows = blocks == 1 and (not through or (gradient and rows == "aligned"))
-        block = threads * int(rng.choice([1, 2, 4])) if several_rows else threads
+        block = threads * int(rng.choice([1, 2, 4])) if blocks == 1 and not through else threads
         stages, each = int(through), 1
         if through and gradient:
             stages = int(rng.choice([1, 2, 3] if rows == "aligned" else [2, 3]))
-            if rows == "aligned" and N <= MOST_HELD * 8 and rng.random() < 0.6:
-                # Several rows a warp, or one.
-                threads, blocks, stages = int(rng.choice(THREADS[:4])), 1, int(rng.choice([2, 3]))
-                block = 32 * int(rng.choice([1, 2, 4]))
         elif several and rng.random() < 0.8:
             threads, blocks, each = int(rng.choice(THREADS[:4])), 1, int(rng.choice([2, 3, 4]))
             block = 32 * int(rng.choice([1, 2, 4]))

@@ -18,8 +18,7 @@ import torch
 from quack_tutorial import reference
 from quack_tutorial.kernels import copy
 from quack_tutorial.kernels import softmax as lessons
-from quack_tutorial.operations import KERNELS
-from quack_tutorial.operations.kernel import COLUMNS, MATRIX, TARGETS, column_sum, element
+from quack_tutorial.shipped import COLUMNS, KERNELS, MATRIX, TARGETS, column_sum, element
 from validation import outputs
 from validation.outputs import Trial
 from validation.staged_copy import StagedCopy

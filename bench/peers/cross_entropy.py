@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bench.peers.setups import calls_of, function_of, of_torch
-from quack_tutorial.operations.cross_entropy import IGNORE_INDEX, formula, formula_backward, formula_fused
+from quack_tutorial.operations.cross_entropy import formula, formula_backward, formula_fused
+from quack_tutorial.shipped import IGNORE_INDEX
 
 # Forward -------------------------------------------------------------------------------------------------------------
 

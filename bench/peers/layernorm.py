@@ -14,7 +14,7 @@ from bench.peers.setups import (
     of_torch,
 )
 from quack_tutorial.operations.layernorm import formula, formula_backward
-from quack_tutorial.operations.operation import EPS
+from quack_tutorial.shipped import EPS
 
 # Forward -------------------------------------------------------------------------------------------------------------
 

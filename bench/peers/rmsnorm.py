@@ -13,13 +13,13 @@ from bench.peers.setups import (
     of_liger,
     of_torch,
 )
-from quack_tutorial.operations.operation import EPS
 from quack_tutorial.operations.rmsnorm import (
     formula,
     formula_backward,
     formula_residual,
     formula_residual_backward,
 )
+from quack_tutorial.shipped import EPS
 
 # Forward -------------------------------------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ import functools
 import types
 from importlib import import_module
 
-from quack_tutorial.operations.operation import EPS
+from quack_tutorial.shipped import EPS
 
 MULTI_KERNEL = "TORCHINDUCTOR_MULTI_KERNEL"
 WORKER_ENVIRONMENT = {

@@ -5,9 +5,12 @@ Each module imports cutlass; this package does not, so naming it costs nothing.
 | module          | what is in it                                                                        | chapter  |
 |-----------------|--------------------------------------------------------------------------------------|----------|
 | `memory`        | one small kernel for each question that is asked of the memory                       | 1        |
+| `config`        | how rows are spread over threads, as fields with names                               | 7, 8, 9  |
 | `layout`        | which thread holds which element: row tiles, thread-value layouts, 16-byte alignment | 2, 3, 7  |
 | `copy`          | a 2-D copy in versions: coalesced, 128-bit vectors, of unaligned rows, cp.async       | 3        |
 | `reduce`        | thread, warp, block and cluster reductions; (maximum, sum of exponentials) pairs     | 4, 5, 6  |
+| `arithmetic`    | exponentials and sums of fewer instructions, for 16 bits                             | 8, 9     |
+| `cache_hints`   | loads that ask L2 to give up last what they read                                     | 3        |
 | `rmsnorm`       | RMSNorm with a weight in versions, forward and backward                              | 7        |
 | `softmax`       | softmax of rows in versions                                                          | 8        |
 | `cross_entropy` | cross-entropy in versions, forward and backward                                      | 9        |
@@ -19,10 +22,15 @@ A module's `LADDER` (and `BACKWARD_LADDER`) maps the name of a version to what m
 `__call__` takes a `stream` last: the queue in which a GPU runs launches one after the other.
 """
 
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
-from cutesim.context import own
-from cutesim.language.loading import answer_package
+# What the simulator, when it is loaded, is to know of this package, see `cutesim.context.own`.
+SIMULATED_AS_OWN = ("quack_tutorial", str(Path(__file__).resolve().parents[1]), ("place",))
+if "cutesim.context" in sys.modules:
+    sys.modules["cutesim.context"].own(*SIMULATED_AS_OWN)
+if find_spec("cutlass") is None:  # these modules still load then, for the simulator alone
+    from cutesim.language.loading import answer_package
 
-own("quack_tutorial", str(Path(__file__).resolve().parents[1]), per_thread=("place",))
-answer_package(__name__)  # where the DSL is not installed, these modules still load, for the simulator alone
+    answer_package(__name__)

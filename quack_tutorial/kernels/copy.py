@@ -20,11 +20,13 @@ Not covered: bulk copies (TMA), which one thread issues for a whole block.
 """
 
 import math
+from dataclasses import replace
 
 import cuda.bindings.driver as cuda
 import cutlass
 import cutlass.cute as cute
 
+from quack_tutorial.kernels.cache_hints import EVICT_LAST, policy_of
 from quack_tutorial.kernels.layout import (
     SHARED_BYTES,
     VECTOR_BYTES,
@@ -33,7 +35,8 @@ from quack_tutorial.kernels.layout import (
     tile_at,
     tiled_copy_rows,
 )
-from quack_tutorial.kernels.tuned.cache_hints import EVICT_LAST, policy_of
+from quack_tutorial.kernels.tuned.row_tile import RowKernel
+from quack_tutorial.kernels.tuned.rule import sizes
 
 LANES = 32
 LANE_BYTES = 64  # that each lane has in flight, however they are cut
@@ -286,6 +289,43 @@ LADDER = {
     "async": CopyAsync,
     "hint": CopyHint,
 }
+
+
+class TileCopy(RowKernel):
+    """The reads and writes of a kernel that ships, without its arithmetic: out = x, or with `reads` = 2 x + y, of (M, N) matrices,
+    with the tile that `operation` has for such rows.
+
+    What is left of a kernel's time is what its memory takes, with just this spread of rows over threads: a ceiling (chapter
+    10) that the benchmark times beside the kernel.
+    """
+
+    allows_rows_each = True
+
+    def __init__(self, operation, dtype, N, promise, reads=1):
+        # A row that the kernel has in shared memory is in registers here.
+        config = replace(sizes(operation, dtype.width, N, promise), stages=0)
+        super().__init__(dtype, N, promise, config=config)
+        self.reads = reads
+
+    @cute.jit
+    def __call__(self, mX, mY, mO, stream: cuda.CUstream):
+        launched = self.launched([self.tile.blocks(mX.shape[0]), self.tile.pieces, 1])
+        self.kernel(mX, mY, mO).launch(**launched, stream=stream)
+
+    @cute.kernel
+    def kernel(self, mX, mY, mO):
+        tile = self.tile
+        block, _, _ = cute.arch.block_idx()
+        places, rows = tile.places(mX, block), []
+        # read MN elements, or 2 MN
+        for place in places:
+            tXrX = tile.load(mX, place)
+            if cutlass.const_expr(self.reads == 2):
+                tXrX.store((tXrX.load() + tile.load(mY, place).load()).to(mX.element_type))
+            rows.append(tXrX)
+        # write MN elements
+        for k in cutlass.range_constexpr(tile.rows_each):
+            tile.store(rows[k], mO, places[k])
 
 
 def grid_of(shape, tiler):

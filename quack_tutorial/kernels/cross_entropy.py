@@ -43,6 +43,9 @@ import cuda.bindings.driver as cuda
 import cutlass
 import cutlass.cute as cute
 
+from quack_tutorial.kernels.arithmetic import exp_terms, thread_max
+from quack_tutorial.kernels.cache_hints import EVICT_LAST, policy_of
+from quack_tutorial.kernels.config import Config
 from quack_tutorial.kernels.copy import inside, widest_vector
 from quack_tutorial.kernels.layout import VECTOR_BYTES, promise_for, threads_for, tile_at, tiled_copy_rows
 from quack_tutorial.kernels.reduce import (
@@ -56,9 +59,6 @@ from quack_tutorial.kernels.reduce import (
     thread_reduce,
     warp_reduce,
 )
-from quack_tutorial.kernels.tuned.arithmetic import exp_terms, thread_max
-from quack_tutorial.kernels.tuned.cache_hints import EVICT_LAST, policy_of
-from quack_tutorial.kernels.tuned.config import Config
 from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy, CrossEntropyBackward
 
 
@@ -264,7 +264,7 @@ class CrossEntropyShortTerms(CrossEntropyFastExp):
     """As `CrossEntropyFastExp`, but 16-bit elements take fewer instructions, as exact as the sum's logarithm can tell.
 
     A term is two instructions instead of three, two values are compared at a time, and a bfloat16 is widened by a shift
-    (`tuned/arithmetic.py`). In float32 it is the kernel of before.
+    (`arithmetic.py`). In float32 it is the kernel of before.
     """
 
     def largest(self, tXrX, init_val):
@@ -289,9 +289,8 @@ class CrossEntropyAnyAddress(CrossEntropy):
 
     @cute.jit
     def __call__(self, mX, mT, mLoss, stream: cuda.CUstream):
-        self.kernel(mX, mT, mLoss, None, cutlass.Int64(-100)).launch(
-            grid=[self.tile.blocks(mX.shape[0]), 1, 1], block=[self.config.threads_per_block, 1, 1], stream=stream
-        )
+        launched = self.kernel(mX, mT, mLoss, mLse=None, ignore_index=cutlass.Int64(-100))
+        launched.launch(**self.over(mX.shape[0]), stream=stream)
 
 
 LADDER = {
@@ -411,11 +410,8 @@ class CrossEntropyBackwardAnyAddress(CrossEntropyBackward):
 
     @cute.jit
     def __call__(self, mX, mT, mDLoss, mLse, mDX, stream: cuda.CUstream):
-        self.kernel(mX, mT, mDLoss, mLse, mDX, None, cutlass.Int64(-100)).launch(
-            grid=[self.tile.blocks(mX.shape[0]) * self.tile.pieces, 1, 1],
-            block=[self.config.threads_per_block, 1, 1],
-            stream=stream,
-        )
+        launched = self.kernel(mX, mT, mDLoss, mLse, mDX, mScale=None, ignore_index=cutlass.Int64(-100))
+        launched.launch(**self.over(mX.shape[0]), stream=stream)
 
 
 BACKWARD_LADDER = {

@@ -20,7 +20,7 @@ Not covered: swizzled shared memory (row-wise kernels read shared memory the way
 import cutlass
 import cutlass.cute as cute
 
-from quack_tutorial.kernels.tuned.config import VECTOR_BYTES  # 16: the widest load or store of one thread on Hopper
+from quack_tutorial.kernels.config import VECTOR_BYTES, Config, clusters_for, divides
 
 LINE_BYTES = 128  # what a cache line holds, in four sectors of 32 bytes
 SHARED_BYTES = 227 * 1024  # the shared memory that one block may have
@@ -36,6 +36,21 @@ def threads_for(columns, elements=32):
 def promise_for(dtype, N):
     """What is known of rows of `N` elements that follow each other without gaps; `tuned/row_tile.py` explains the words."""
     return "congruent" if N * dtype.width // 8 % VECTOR_BYTES else "aligned"
+
+
+def of_rungs(dtype, N, block_bytes, thread_bytes):
+    """The sizes of a ladder's rungs, as a `Config`, for its last ones, whose kernel ships with those of `tuned/rule.py`.
+
+    A row longer than `block_bytes` belongs to a cluster. It waits in shared memory, `thread_bytes` of it for a thread, where
+    bulk copies can cut it; other rows are in registers, about 32 elements a thread.
+    """
+    blocks = clusters_for(N * dtype.width // 8, block_bytes)
+    columns = -(-N // blocks)
+    if blocks > 1 and promise_for(dtype, N) == "aligned" and divides(blocks, dtype.width, N):
+        threads = max(32, threads_for(columns, elements=thread_bytes * 8 // dtype.width))
+        return Config(threads, threads, blocks, stages=1)
+    threads = max(128, threads_for(columns)) if blocks > 1 else threads_for(columns)
+    return Config(threads, max(128, threads), blocks)
 
 
 def row_tiler(columns, vector_size, threads_per_row, rows=1):

@@ -49,10 +49,13 @@ import cuda.bindings.driver as cuda
 import cutlass
 import cutlass.cute as cute
 
+from quack_tutorial.kernels.cache_hints import EVICT_LAST, bulk_copy_evict_last, policy_of
+from quack_tutorial.kernels.config import Config, clusters_for
 from quack_tutorial.kernels.copy import async_vector, copy_columns, inside, refuse_large_tile, widest_vector
 from quack_tutorial.kernels.layout import (
     VECTOR_BYTES,
     as_rows,
+    of_rungs,
     promise_for,
     row_tiler,
     threads_for,
@@ -60,11 +63,8 @@ from quack_tutorial.kernels.layout import (
     tiled_copy_rows,
 )
 from quack_tutorial.kernels.reduce import block_reduce, cluster_reduce, open_mbarrier, thread_reduce, warp_reduce
-from quack_tutorial.kernels.tuned.cache_hints import EVICT_LAST, bulk_copy_evict_last, policy_of
-from quack_tutorial.kernels.tuned.config import Config
+from quack_tutorial.kernels.tuned.norm import RMSNorm
 from quack_tutorial.kernels.tuned.norm_backward import RMSNormBackward
-from quack_tutorial.kernels.tuned.rmsnorm import RMSNorm
-from quack_tutorial.kernels.tuned.rule import of_rungs
 
 
 class RMSNormThread:
@@ -358,7 +358,7 @@ class RMSNormCluster:
     def __init__(self, dtype, N, block_bytes=64 * 1024):
         self.dtype, self.N = dtype, N
         # A power of 2 of blocks, each with at most `block_bytes`.
-        self.blocks_per_row = 1 << (-(-N * dtype.width // 8 // block_bytes) - 1).bit_length()
+        self.blocks_per_row = clusters_for(N * dtype.width // 8, block_bytes)
         columns = -(-N // self.blocks_per_row)
         # A block of a cluster has one row, or a part of one.
         self.threads_per_row = max(128, threads_for(columns)) if self.blocks_per_row > 1 else threads_for(columns)
@@ -434,7 +434,7 @@ class RMSNormDirect(RMSNormCluster):
 
     def __init__(self, dtype, N, block_bytes=64 * 1024):
         self.dtype, self.N = dtype, N
-        self.blocks_per_row = 1 << (-(-N * dtype.width // 8 // block_bytes) - 1).bit_length()
+        self.blocks_per_row = clusters_for(N * dtype.width // 8, block_bytes)
         columns = -(-N // self.blocks_per_row)
         self.threads_per_row = max(128, threads_for(columns)) if self.blocks_per_row > 1 else threads_for(columns)
         self.threads_per_block = max(128, self.threads_per_row)
@@ -513,8 +513,7 @@ class RMSNormReadTwice:
 
     def __init__(self, dtype, N, block_bytes=32 * 1024):
         self.dtype, self.N = dtype, N
-        blocks = 1 << (-(-N * dtype.width // 8 // block_bytes) - 1).bit_length()
-        self.blocks_per_row = min(16, blocks)
+        self.blocks_per_row = clusters_for(N * dtype.width // 8, block_bytes)
         self.columns = -(-N // self.blocks_per_row)  # of a block
         self.vector_size = VECTOR_BYTES * 8 // dtype.width
         if N % (self.blocks_per_row * self.vector_size):
@@ -612,12 +611,7 @@ class RMSNormAnyAddress(RMSNorm):
 
     @cute.jit
     def __call__(self, mX, mW, mO, eps: cutlass.Float32, stream: cuda.CUstream):
-        self.kernel(mX, mW, None, None, mO, None, None, eps).launch(
-            grid=self.tile.grid(mX.shape[0]),
-            block=[self.config.threads_per_block, 1, 1],
-            cluster=self.config.cluster,
-            stream=stream,
-        )
+        self.run(stream, mX, mW, mO, mRstd=None, eps=eps)
 
 
 class RMSNormWeightsOnce(RMSNormAnyAddress):
@@ -743,7 +737,7 @@ class RMSNormBackwardVectorAtomics(RMSNormBackwardAtomics):
 class RMSNormBackwardParts:
     """As `RMSNormBackwardAtomics`, but with 1024 threads an SM, whatever N is: each block goes through many rows.
 
-    Its part of dw stays in registers and is written once, as a row of mDWPart; `tuned.sum_of_parts.ColumnSum` adds up the
+    Its part of dw stays in registers and is written once, as a row of mDWPart; `tuned.sums.ColumnSum` adds up the
     rows, always in the same order, so that dw has the same bits in every run. The weights are read once a block.
 
     Gains: no atomics (float32 of 8192: 0.21 to 0.95). Stops paying: from 16384 columns on the part spills (float32:
@@ -904,25 +898,19 @@ class RMSNormBackwardBulk(RMSNormBackward):
         columns = -(-N // self.blocks_per_row)
         threads = max(128, threads_for(columns, elements=64 * 8 // dtype.width))
         config = Config(threads, threads, self.blocks_per_row, stages=3)
-        super().__init__(dtype, N, promise_for(dtype, N), cutlass.Float32, config)
+        super().__init__(dtype, N, promise_for(dtype, N), weight_dtype=cutlass.Float32, config=config)
         refuse_large_tile(dtype, (6, self.tile.width))  # three rows of x and three of dy
 
     @cute.jit
     def __call__(self, mX, mW, mDO, mRstd, mDX, mDWPart, stream: cuda.CUstream):
-        self.kernel(mX, mW, mDO, None, None, mRstd, mDX, mDWPart, None).launch(
-            grid=self.grid(mX, mDWPart),
-            block=[self.config.threads_per_block, 1, 1],
-            cluster=self.config.cluster,
-            stream=stream,
-        )
+        self.run(stream, mX, mW, mDO, mRstd, mDX, mDWPart, mDBPart=None)
 
 
 class RMSNormBackwardCluster(RMSNormBackwardBulk):
     """As `RMSNormBackwardBulk`, but the blocks of a cluster share a row of more than 32 KiB; the same source, another number."""
 
     def __init__(self, dtype, N):
-        blocks = 1 << (-(-N * dtype.width // 8 // (32 * 1024)) - 1).bit_length()
-        self.blocks_per_row = min(16, blocks)
+        self.blocks_per_row = clusters_for(N * dtype.width // 8, 32 * 1024)
         super().__init__(dtype, N)
 
 

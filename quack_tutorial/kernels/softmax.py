@@ -36,9 +36,13 @@ import cuda.bindings.driver as cuda
 import cutlass
 import cutlass.cute as cute
 
+from quack_tutorial.kernels.arithmetic import as_float32, exp_scale, exp_scaled, thread_max
+from quack_tutorial.kernels.cache_hints import EVICT_LAST, bulk_copy_evict_last, policy_of
+from quack_tutorial.kernels.config import clusters_for
 from quack_tutorial.kernels.copy import async_vector, inside, refuse_large_tile, widest_vector
 from quack_tutorial.kernels.layout import (
     VECTOR_BYTES,
+    of_rungs,
     promise_for,
     row_tiler,
     threads_for,
@@ -57,9 +61,6 @@ from quack_tutorial.kernels.reduce import (
     thread_reduce,
     warp_reduce,
 )
-from quack_tutorial.kernels.tuned.arithmetic import as_float32, exp_scale, exp_scaled, thread_max
-from quack_tutorial.kernels.tuned.cache_hints import EVICT_LAST, bulk_copy_evict_last, policy_of
-from quack_tutorial.kernels.tuned.rule import of_rungs
 from quack_tutorial.kernels.tuned.softmax import Softmax
 
 
@@ -438,7 +439,7 @@ class SoftmaxCluster:
     def __init__(self, dtype, N, block_bytes=64 * 1024):
         self.dtype, self.N = dtype, N
         # A power of 2 of blocks, each with at most `block_bytes`.
-        self.blocks_per_row = 1 << (-(-N * dtype.width // 8 // block_bytes) - 1).bit_length()
+        self.blocks_per_row = clusters_for(N * dtype.width // 8, block_bytes)
         columns = -(-N // self.blocks_per_row)
         # A block of a cluster has one row, or a part of one.
         self.threads_per_row = max(128, threads_for(columns)) if self.blocks_per_row > 1 else threads_for(columns)
@@ -516,7 +517,7 @@ class SoftmaxDirect(SoftmaxCluster):
 
     def __init__(self, dtype, N, block_bytes=64 * 1024):
         self.dtype, self.N = dtype, N
-        self.blocks_per_row = 1 << (-(-N * dtype.width // 8 // block_bytes) - 1).bit_length()
+        self.blocks_per_row = clusters_for(N * dtype.width // 8, block_bytes)
         columns = -(-N // self.blocks_per_row)
         self.threads_per_row = max(128, threads_for(columns)) if self.blocks_per_row > 1 else threads_for(columns)
         self.threads_per_block = max(128, self.threads_per_row)
@@ -578,7 +579,7 @@ class SoftmaxHint(SoftmaxDirect):
     """As `SoftmaxDirect`, but every load asks L2 to give up last what it brings, so that what was written goes first.
 
     A copy atom for loads from global memory takes a policy, a number that an instruction of its own makes
-    (`tuned/cache_hints.py`); cp.async and bulk copies take the argument too and leave the hint out. Gains: about 1 % (on an
+    (`cache_hints.py`); cp.async and bulk copies take the argument too and leave the hint out. Gains: about 1 % (on an
     H100 float32 of 32768: 0.988 to 0.999). Stops paying: where blocks wait, and not the memory.
     """
 
@@ -612,7 +613,7 @@ class SoftmaxReadTwice:
 
     def __init__(self, dtype, N, block_bytes=64 * 1024):
         self.dtype, self.N = dtype, N
-        self.blocks_per_row = 1 << (-(-N * dtype.width // 8 // block_bytes) - 1).bit_length()
+        self.blocks_per_row = clusters_for(N * dtype.width // 8, block_bytes)
         self.columns = -(-N // self.blocks_per_row)  # of a block
         self.vector_size = VECTOR_BYTES * 8 // dtype.width
         if N % (self.blocks_per_row * self.vector_size):
@@ -698,7 +699,7 @@ class SoftmaxReadTwice:
 
 
 class SoftmaxShortExp(SoftmaxReadTwice):
-    """As `SoftmaxReadTwice`, but 16-bit elements take fewer instructions, as exact as 16 bits can tell (`tuned/arithmetic.py`).
+    """As `SoftmaxReadTwice`, but 16-bit elements take fewer instructions, as exact as 16 bits can tell (`arithmetic.py`).
 
     The exponential is the hardware's 2^x without the care for small results; so that none is lost, all are 2^64 times too
     large until the division. Two values are compared at a time, and a bfloat16 is widened by a shift. Gains: nothing on an

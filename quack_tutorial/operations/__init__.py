@@ -2,7 +2,6 @@
 
 | in a module, forward and backward                                                | put together with |
 |----------------------------------------------------------------------------------|-------------------|
-| `KERNELS`: what each kernel that ships is called with, and how wrong it may be   | `kernel`          |
 | `OPERATIONS`: torch's formula, inputs, bytes, arithmetic; error on sampled rows  | `operation`       |
 | ... our kernels and their ladder, set up to be timed                             | `our_launches`    |
 
@@ -15,9 +14,6 @@ from quack_tutorial.operations import copy, cross_entropy, layernorm, rmsnorm, s
 
 FAMILIES = (copy, softmax, rmsnorm, layernorm, cross_entropy)
 OPERATIONS = {operation.name: operation for family in FAMILIES for operation in family.OPERATIONS}
-KERNELS = {
-    kernel.name: kernel for family in FAMILIES for kernel in family.KERNELS
-}  # of those that spread rows by a table
 
 
 def slug(operation: str) -> str:

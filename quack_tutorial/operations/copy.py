@@ -9,13 +9,13 @@ Ours is softmax's tile without its arithmetic.
 
 from __future__ import annotations
 
-from quack_tutorial.operations.kernel import MATRIX, Kernel
 from quack_tutorial.operations.operation import Operation, error_of, randn
 from quack_tutorial.operations.our_launches import ladder, shipped
+from quack_tutorial.shipped import MATRIX, Kernel
 
 
 def _copy(r, config, given):
-    from quack_tutorial.kernels.tuned.tile_copy import TileCopy
+    from quack_tutorial.kernels.copy import TileCopy
 
     return TileCopy("softmax", r.element, r.N, r.promise)
 
@@ -38,7 +38,6 @@ def _inputs(M, N, dtype):
     return (randn(M, N, dtype),)
 
 
-KERNELS = ()
 _OURS = shipped(COPY, "x", "out")
 _RUNGS = ("thread", "coalesced", "vectors", "any row", "async", "hint")
 OPERATIONS = (

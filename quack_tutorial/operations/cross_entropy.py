@@ -12,89 +12,9 @@ the count known. It computes the gradient with the loss, over the logits, so it 
 
 from __future__ import annotations
 
-import numpy as np
-
-from quack_tutorial import reference
-from quack_tutorial.operations.kernel import MATRIX, ROWS, SCALE, STRIDED_ROWS, TARGETS, Kernel, of_rows
 from quack_tutorial.operations.operation import Operation, error_of, randn
 from quack_tutorial.operations.our_launches import ladder, shipped
-
-IGNORE_INDEX = -100
-
-# The kernels -----------------------------------------------------------------------------------------------------------
-
-
-def _cross_entropy(r, config, given):
-    from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy
-
-    return CrossEntropy(r.element, r.N, r.promise, "lse" in given, config)
-
-
-def _cross_entropy_backward(r, config, given):
-    from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropyBackward
-
-    return CrossEntropyBackward(r.element, r.N, r.promise, config)
-
-
-def _cross_entropy_fused(r, config, given):
-    from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropyFused
-
-    return CrossEntropyFused(r.element, r.N, r.promise, "lse" in given, config)
-
-
-def _gradient_error(g, dloss, lse, dtype):
-    """Rows whose target is no column are NaN, which the reference does not say."""
-    column = (g.target >= 0) & (g.target < g.x.shape[1]) | (g.target == g.ignore_index)
-    if not np.isnan(g.dx[~column]).all():
-        return np.inf
-    dloss, lse = np.broadcast_to(dloss, g.target.shape), None if lse is None else lse[column]
-    of = g.x[column], g.target[column], dloss[column], g.dx[column]
-    return reference.cross_entropy_backward_error(*of, dtype, lse, g.ignore_index)
-
-
-def _scaled(g):
-    """What multiplies a row's gradient: dloss, or its product with `scale`, which is a float32 number too."""
-    return g.dloss if g.scale is None else np.float32(g.dloss) * np.float32(g.scale)
-
-
-_ERRORS = {
-    "loss": lambda g, dtype: reference.cross_entropy_error(g.x, g.target, g.loss, dtype, g.ignore_index),
-    "lse": lambda g, dtype: reference.logsumexp_error(g.x, g.lse),
-}
-_LOGITS = {"x": lambda normal, g: 3 * normal}
-CROSS_ENTROPY = Kernel(
-    "cross-entropy",
-    _cross_entropy,
-    {"x": MATRIX, "target": TARGETS, "loss": ROWS, "lse": ROWS, "ignore_index": IGNORE_INDEX},
-    _ERRORS,
-    optional=(("lse",),),
-    inputs=_LOGITS,
-)
-CROSS_ENTROPY_BACKWARD = Kernel(
-    "cross-entropy backward",
-    _cross_entropy_backward,
-    {
-        "x": MATRIX,
-        "target": TARGETS,
-        "dloss": STRIDED_ROWS,
-        "lse": ROWS,
-        "dx": MATRIX,
-        "scale": SCALE,
-        "ignore_index": IGNORE_INDEX,
-    },
-    {"dx": lambda g, dtype: _gradient_error(g, _scaled(g), g.lse, dtype)},
-    optional=(("scale",),),
-    inputs=_LOGITS | {"lse": lambda normal, g: reference.logsumexp(g.x)},
-)
-CROSS_ENTROPY_FUSED = Kernel(
-    "cross-entropy fused",
-    _cross_entropy_fused,
-    {"x": MATRIX, "target": TARGETS, "loss": ROWS, "lse": ROWS, "dx": MATRIX, "ignore_index": IGNORE_INDEX},
-    _ERRORS | {"dx": lambda g, dtype: _gradient_error(g, 1.0, None, dtype)},
-    optional=(("lse",),),
-    inputs=_LOGITS,
-)
-KERNELS = (CROSS_ENTROPY, CROSS_ENTROPY_BACKWARD, CROSS_ENTROPY_FUSED)
+from quack_tutorial.shipped import CROSS_ENTROPY, CROSS_ENTROPY_BACKWARD, CROSS_ENTROPY_FUSED, IGNORE_INDEX, of_rows
 
 # Forward -------------------------------------------------------------------------------------------------------------
 

@@ -10,55 +10,9 @@ Weight and bias are of x's type, as torch's own wants them.
 
 from __future__ import annotations
 
-from quack_tutorial import reference
-from quack_tutorial.operations.kernel import COLUMNS, MATRIX, PARTS, ROWS, Kernel, element
-from quack_tutorial.operations.operation import EPS, Operation, error_of, randn
+from quack_tutorial.operations.operation import Operation, error_of, randn
 from quack_tutorial.operations.our_launches import ladder, shipped
-
-# The kernels -----------------------------------------------------------------------------------------------------------
-
-
-def _layernorm(r, config, given):
-    from quack_tutorial.kernels.tuned.layernorm import LayerNorm
-
-    return LayerNorm(r.element, r.N, r.promise, config)
-
-
-def _layernorm_backward(r, config, given):
-    from quack_tutorial.kernels.tuned.norm_backward import LayerNormBackward
-
-    return LayerNormBackward(r.element, r.N, r.promise, element(given.get("w")), config)
-
-
-LAYERNORM = Kernel(
-    "layernorm",
-    _layernorm,
-    {"x": MATRIX, "w": COLUMNS, "b": COLUMNS, "out": MATRIX, "mean": ROWS, "rstd": ROWS, "eps": EPS},
-    {
-        "out": lambda g, dtype: reference.layernorm_error(g.x, g.out, dtype, g.w, g.b, g.eps),
-        "mean": lambda g, dtype: reference.layernorm_stats_error(g.x, g.mean, g.rstd, g.eps),
-        "rstd": lambda g, dtype: reference.layernorm_stats_error(g.x, g.mean, g.rstd, g.eps),
-    },
-    optional=(("w",), ("b",), ("mean", "rstd")),
-    inputs={"x": lambda normal, g: normal + 1},
-)
-LAYERNORM_BACKWARD = Kernel(
-    "layernorm backward",
-    _layernorm_backward,
-    {"x": MATRIX, "w": COLUMNS, "dy": MATRIX, "mean": ROWS, "rstd": ROWS, "dx": MATRIX, "dw": PARTS, "db": PARTS},
-    {
-        "dx": lambda g, dtype: reference.layernorm_dx_error(g.x, g.dy, g.dx, dtype, g.w, g.mean, g.rstd),
-        "dw": lambda g, dtype: reference.layernorm_dw_error(g.x, g.dy, g.dw, dtype, g.mean, g.rstd),
-        "db": lambda g, dtype: reference.rmsnorm_db_error(g.dy, g.db, dtype),
-    },
-    optional=(("w",), ("dw",), ("db",)),
-    inputs={
-        "x": lambda normal, g: normal + 1,
-        "mean": lambda normal, g: reference.layernorm_stats(g.x, EPS)[0],
-        "rstd": lambda normal, g: reference.layernorm_stats(g.x, EPS)[1],
-    },
-)
-KERNELS = (LAYERNORM, LAYERNORM_BACKWARD)
+from quack_tutorial.shipped import EPS, LAYERNORM, LAYERNORM_BACKWARD
 
 # Forward -------------------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from quack_tutorial.operations.kernel import (
+from quack_tutorial.operations.our_launches import Ours
+from quack_tutorial.shipped import (
     COLUMNS,
     MATRIX,
     PARTS,
@@ -28,10 +29,8 @@ from quack_tutorial.operations.kernel import (
     dtype_of,
     float64,
 )
-from quack_tutorial.operations.our_launches import Ours
 
 DEVICE = "cuda"  # where inputs are made
-EPS = 1e-6  # added to the mean of squares in RMSNorm, to the variance in LayerNorm
 
 
 @dataclass(frozen=True)

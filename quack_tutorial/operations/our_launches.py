@@ -10,7 +10,7 @@ from importlib import import_module
 from quack_tutorial.compiler import MAX_ALIGNMENT
 from quack_tutorial.hardware import ITEM_BYTES
 from quack_tutorial.occupancy import clusters_at_once
-from quack_tutorial.operations.kernel import COLUMNS, MATRIX, PARTS, TARGETS, Kernel, Rows, column_sum, dtype_of
+from quack_tutorial.shipped import COLUMNS, MATRIX, PARTS, TARGETS, Kernel, Rows, column_sum, dtype_of
 
 FINAL = "what ships"  # the last rung of every ladder: the operation's own kernel
 

@@ -14,58 +14,9 @@ The weight is of x's type forward, as in torch.nn.RMSNorm, and float32 backward,
 
 from __future__ import annotations
 
-from quack_tutorial import reference
-from quack_tutorial.operations.kernel import (
-    COLUMNS,
-    MATRIX,
-    PARTS,
-    ROWS,
-    Kernel,
-    element,
-)
-from quack_tutorial.operations.operation import EPS, Operation, error_of, randn
+from quack_tutorial.operations.operation import Operation, error_of, randn
 from quack_tutorial.operations.our_launches import ladder, shipped
-
-# The kernels -----------------------------------------------------------------------------------------------------------
-
-
-def _rmsnorm(r, config, given):
-    from quack_tutorial.kernels.tuned.rmsnorm import RMSNorm
-
-    return RMSNorm(r.element, r.N, r.promise, element(given.get("residual")), config)
-
-
-def _rmsnorm_backward(r, config, given):
-    from quack_tutorial.kernels.tuned.norm_backward import RMSNormBackward
-
-    return RMSNormBackward(r.element, r.N, r.promise, element(given.get("w")), config)
-
-
-RMSNORM = Kernel(
-    "rmsnorm",
-    _rmsnorm,
-    {"x": MATRIX, "w": COLUMNS, "b": COLUMNS, "residual": MATRIX, "out": MATRIX, "h": MATRIX, "rstd": ROWS, "eps": EPS},
-    {
-        "out": lambda g, dtype: reference.rmsnorm_error(g.x, g.out, dtype, g.w, g.b, g.residual, g.eps),
-        "h": lambda g, dtype: reference.sum_error(g.x, g.residual, g.h, dtype),
-        "rstd": lambda g, dtype: reference.rmsnorm_rstd_error(g.x, g.rstd, g.residual, g.eps),
-    },
-    optional=(("w",), ("b",), ("residual", "h"), ("rstd",)),
-)
-# Where x had a residual, x is h here, and dh the gradient that reaches it by other ways.
-RMSNORM_BACKWARD = Kernel(
-    "rmsnorm backward",
-    _rmsnorm_backward,
-    {"x": MATRIX, "w": COLUMNS, "dy": MATRIX, "dh": MATRIX, "rstd": ROWS, "dx": MATRIX, "dw": PARTS, "db": PARTS},
-    {
-        "dx": lambda g, dtype: reference.rmsnorm_dx_error(g.x, g.dy, g.dx, dtype, g.w, g.dh, g.rstd),
-        "dw": lambda g, dtype: reference.rmsnorm_dw_error(g.x, g.dy, g.dw, dtype, g.rstd),
-        "db": lambda g, dtype: reference.rmsnorm_db_error(g.dy, g.db, dtype),
-    },
-    optional=(("w",), ("dh",), ("dw",), ("db",)),
-    inputs={"rstd": lambda normal, g: reference.rmsnorm_rstd(g.x, eps=EPS)},
-)
-KERNELS = (RMSNORM, RMSNORM_BACKWARD)
+from quack_tutorial.shipped import EPS, RMSNORM, RMSNORM_BACKWARD
 
 # Forward -------------------------------------------------------------------------------------------------------------
 

@@ -8,41 +8,9 @@
 
 from __future__ import annotations
 
-from quack_tutorial import reference
-from quack_tutorial.operations.kernel import MATRIX, Kernel
 from quack_tutorial.operations.operation import Operation, error_of, randn
 from quack_tutorial.operations.our_launches import ladder, shipped
-
-# The kernels -----------------------------------------------------------------------------------------------------------
-
-
-def _softmax(r, config, given):
-    from quack_tutorial.kernels.tuned.softmax import Softmax
-
-    return Softmax(r.element, r.N, r.promise, config)
-
-
-def _softmax_backward(r, config, given):
-    from quack_tutorial.kernels.tuned.softmax import SoftmaxBackward
-
-    return SoftmaxBackward(r.element, r.N, r.promise, config)
-
-
-SOFTMAX = Kernel(
-    "softmax",
-    _softmax,
-    {"x": MATRIX, "out": MATRIX},
-    {"out": lambda g, dtype: reference.softmax_error(g.x, g.out, dtype)},
-    inputs={"x": lambda normal, g: 4 * normal},
-)
-SOFTMAX_BACKWARD = Kernel(
-    "softmax backward",
-    _softmax_backward,
-    {"y": MATRIX, "dy": MATRIX, "dx": MATRIX},
-    {"dx": lambda g, dtype: reference.softmax_backward_error(g.y, g.dy, g.dx, dtype)},
-    inputs={"y": lambda normal, g: reference.softmax(2 * normal)},
-)
-KERNELS = (SOFTMAX, SOFTMAX_BACKWARD)
+from quack_tutorial.shipped import SOFTMAX, SOFTMAX_BACKWARD
 
 # Forward -------------------------------------------------------------------------------------------------------------
 

@@ -41,7 +41,6 @@ comes out).
 
 from quack_tutorial.ops.cross_entropy import cross_entropy, cross_entropy_with_grad
 from quack_tutorial.ops.layernorm import layernorm
-from quack_tutorial.ops.modules import CrossEntropyLoss, LayerNorm, RMSNorm
 from quack_tutorial.ops.rmsnorm import rmsnorm
 from quack_tutorial.ops.softmax import softmax
 
@@ -55,3 +54,14 @@ __all__ = [
     "rmsnorm",
     "softmax",
 ]
+
+_MODULES = ("CrossEntropyLoss", "LayerNorm", "RMSNorm")
+
+
+def __getattr__(name):
+    """A class of `modules`, which is loaded when the first of them is used."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from quack_tutorial.ops import modules
+
+    return getattr(modules, name)

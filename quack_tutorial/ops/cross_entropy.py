@@ -9,10 +9,9 @@ from torch._C import _are_functorch_transforms_active
 from torch.compiler import is_compiling
 
 from quack_tutorial.compiler import TensorSpec
-from quack_tutorial.operations.cross_entropy import CROSS_ENTROPY, CROSS_ENTROPY_BACKWARD, CROSS_ENTROPY_FUSED
-from quack_tutorial.operations.kernel import Rows, element
 from quack_tutorial.ops import launches
 from quack_tutorial.ops.registered import register, unscripted
+from quack_tutorial.shipped import CROSS_ENTROPY, CROSS_ENTROPY_BACKWARD, CROSS_ENTROPY_FUSED, element
 
 TORCHS = "torch.nn.functional.cross_entropy"
 REDUCTIONS = ("mean", "sum", "none")
@@ -378,10 +377,10 @@ def _checked_on_cpu(run, x):
 def _kernel(device, dtype, out, index, N, promise, lse_rank, reduced=None):
     """The losses of rows; where `reduced` is (mean, with_scale), their mean or sum as well."""
     given = dict(target=index, loss="float32" if reduced else out, lse=_lse_spec(lse_rank))
-    kernel, specs = CROSS_ENTROPY.launch(Rows(dtype, N, promise), **given)
+    kernel, specs = CROSS_ENTROPY.launch(launches.rows(device, dtype, N, promise), **given)
     if not reduced:
         return launches.runner_for(device, kernel, specs)
-    from quack_tutorial.kernels.tuned.loss import LossReduction, ReducedCrossEntropy
+    from quack_tutorial.kernels.tuned.sums import LossReduction, ReducedCrossEntropy
 
     mean, with_scale = reduced
     # The whole element's alignment: stored in two halves, float32 came back with one of them lost.
@@ -392,7 +391,9 @@ def _kernel(device, dtype, out, index, N, promise, lse_rank, reduced=None):
 
 @cache
 def _fused_kernel(device, dtype, index, N, promise):
-    return launches.runner_for(device, *CROSS_ENTROPY_FUSED.launch(Rows(dtype, N, promise), target=index))
+    return launches.runner_for(
+        device, *CROSS_ENTROPY_FUSED.launch(launches.rows(device, dtype, N, promise), target=index)
+    )
 
 
 def _lse_spec(rank):
@@ -402,7 +403,9 @@ def _lse_spec(rank):
 @cache
 def _backward_kernel(device, dtype, index, dloss, N, promise, lse_rank, scaled):
     given = dict(target=index, dloss=dloss, lse=_lse_spec(lse_rank), scale=scaled and "float32")
-    return launches.runner_for(device, *CROSS_ENTROPY_BACKWARD.launch(Rows(dtype, N, promise), **given))
+    return launches.runner_for(
+        device, *CROSS_ENTROPY_BACKWARD.launch(launches.rows(device, dtype, N, promise), **given)
+    )
 
 
 def _fake_backward(input, target, dloss, lse, ignore_index, scale=None):

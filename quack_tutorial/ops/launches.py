@@ -11,14 +11,15 @@ from __future__ import annotations
 
 from functools import cache, partial
 from numbers import Integral, Real
+from types import SimpleNamespace
 
 import torch
 from torch._C import _are_functorch_transforms_active, _is_tracing, _len_torch_dispatch_stack
 from torch.autograd import forward_ad
 from torch.compiler import is_compiling
 
+from quack_tutorial import hardware, shipped
 from quack_tutorial.compiler import MAX_ALIGNMENT, compile_for
-from quack_tutorial.operations import kernel as kernels
 
 MOST_KEPT = 1024  # launches of one operation; each takes about a kilobyte
 PLAIN = {torch.Tensor, torch.nn.Parameter}  # not their subclasses, which have ideas of their own about operations
@@ -72,7 +73,7 @@ def check_last(op, dim, input):
 
 def check_rows(op, input, torchs):
     """ValueError unless a kernel can take input's rows; what `torchs` names takes longer ones."""
-    from quack_tutorial.kernels.tuned.config import MAX_N
+    from quack_tutorial.kernels.config import MAX_N
 
     if columns(input) > MAX_N:
         raise ValueError(
@@ -223,9 +224,23 @@ def runner_for(device, kernel, specs):
 
 
 @cache
+def card_of(device):
+    """The GPU whose sizes kernels for tensors of `device` have: torch's current one; elsewhere the one that is selected."""
+    if device != "cuda":
+        return shipped.selected()
+    capability = torch.cuda.get_device_capability()
+    return SimpleNamespace(capability=capability, **hardware.sm_of(capability))
+
+
+def rows(device, dtype, N, promise):
+    """What a kernel for tensors of `device` is compiled for."""
+    return shipped.Rows(dtype, N, promise, card_of(device))
+
+
+@cache
 def column_sum(device, dtype, N):
     """The sum over the float32 parts of a gradient of N columns, as a vector of `dtype`."""
-    return runner_for(device, *kernels.column_sum(N, dtype))
+    return runner_for(device, *shipped.column_sum(N, dtype, card_of(device)))
 
 
 def guarded(run, device):

@@ -4,11 +4,9 @@ from functools import cache
 
 import torch
 
-from quack_tutorial.occupancy import clusters_at_once
-from quack_tutorial.operations.kernel import Rows
-from quack_tutorial.operations.layernorm import LAYERNORM, LAYERNORM_BACKWARD
 from quack_tutorial.ops import launches
 from quack_tutorial.ops.registered import register, unscripted
+from quack_tutorial.shipped import LAYERNORM, LAYERNORM_BACKWARD
 
 TORCHS = "torch.nn.functional.layer_norm"
 _ADVICE = "; a row is input's last dimension, so leave normalized_shape out: layernorm(input, weight, bias, eps)"
@@ -122,6 +120,8 @@ def _prepare_backward(x, weight, dy, bias):
     promise = launches.promise(*matrices, launches.one_row(matrices[0]))
     names = [None if tensor is None else launches.DTYPE_NAMES[tensor.dtype] for tensor in (x, weight, bias)]
     kernel, run = _backward_kernel(device.type, *names[:2], N, promise, bias is not None)
+    from quack_tutorial.occupancy import clusters_at_once
+
     most = kernel.most_parts(clusters_at_once(device, kernel.config.blocks_per_row))
     run, are_matrices, on_boundary = launches.guarded(run, device), x.dim() == 2, launches.on_boundary(weight) is weight
     adds = [name and launches.guarded(launches.column_sum(device.type, name, N), device) for name in names[1:]]
@@ -162,13 +162,13 @@ class _LayerNorm(torch.autograd.Function):
 @cache
 def _kernel(device, dtype, weight, bias, N, promise, stats):
     given = dict(w=weight, b=bias, mean=stats and "float32", rstd=stats and "float32")
-    return launches.runner_for(device, *LAYERNORM.launch(Rows(dtype, N, promise), **given))
+    return launches.runner_for(device, *LAYERNORM.launch(launches.rows(device, dtype, N, promise), **given))
 
 
 @cache
 def _backward_kernel(device, dtype, weight, N, promise, with_bias):
     given = dict(w=weight, dw=weight and "float32", db=with_bias and "float32")
-    kernel, specs = LAYERNORM_BACKWARD.launch(Rows(dtype, N, promise), **given)
+    kernel, specs = LAYERNORM_BACKWARD.launch(launches.rows(device, dtype, N, promise), **given)
     return kernel, launches.runner_for(device, kernel, specs)
 
 

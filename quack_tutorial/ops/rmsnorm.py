@@ -4,11 +4,9 @@ from functools import cache
 
 import torch
 
-from quack_tutorial.occupancy import clusters_at_once
-from quack_tutorial.operations.kernel import Rows
-from quack_tutorial.operations.rmsnorm import RMSNORM, RMSNORM_BACKWARD
 from quack_tutorial.ops import launches
 from quack_tutorial.ops.registered import register, unscripted
+from quack_tutorial.shipped import RMSNORM, RMSNORM_BACKWARD
 
 TORCHS = "torch.nn.functional.rms_norm"
 _ADVICE = "; a row is input's last dimension, so leave normalized_shape out: rmsnorm(input, weight, eps=eps)"
@@ -143,6 +141,8 @@ def _prepare_backward(h, weight, dy, dh, bias):
     promise = launches.promise(*matrices, launches.one_row(matrices[0]))
     names = (None if tensor is None else launches.DTYPE_NAMES[tensor.dtype] for tensor in (h, weight))
     kernel, run = _backward_kernel(device.type, *names, N, promise, dh is not None, bias is not None)
+    from quack_tutorial.occupancy import clusters_at_once
+
     most = kernel.most_parts(clusters_at_once(device, kernel.config.blocks_per_row))
     run, are_matrices, on_boundary = launches.guarded(run, device), h.dim() == 2, launches.on_boundary(weight) is weight
     adds = [
@@ -195,13 +195,13 @@ class _RMSNorm(torch.autograd.Function):
 @cache
 def _kernel(device, dtype, weight, bias, N, promise, residual, rstd):
     given = dict(w=weight, b=bias, residual=residual and dtype, h=residual and dtype, rstd=rstd and "float32")
-    return launches.runner_for(device, *RMSNORM.launch(Rows(dtype, N, promise), **given))
+    return launches.runner_for(device, *RMSNORM.launch(launches.rows(device, dtype, N, promise), **given))
 
 
 @cache
 def _backward_kernel(device, dtype, weight, N, promise, dh, with_bias):
     given = dict(w=weight, dh=dh and dtype, dw=weight and "float32", db=with_bias and "float32")
-    kernel, specs = RMSNORM_BACKWARD.launch(Rows(dtype, N, promise), **given)
+    kernel, specs = RMSNORM_BACKWARD.launch(launches.rows(device, dtype, N, promise), **given)
     return kernel, launches.runner_for(device, kernel, specs)
 
 

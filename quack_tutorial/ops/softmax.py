@@ -5,10 +5,9 @@ from numbers import Integral
 
 import torch
 
-from quack_tutorial.operations.kernel import Rows
-from quack_tutorial.operations.softmax import SOFTMAX, SOFTMAX_BACKWARD
 from quack_tutorial.ops import launches
 from quack_tutorial.ops.registered import register, unscripted
+from quack_tutorial.shipped import SOFTMAX, SOFTMAX_BACKWARD
 
 TORCHS = "torch.softmax"
 
@@ -119,12 +118,12 @@ class _Softmax(torch.autograd.Function):
 
 @cache
 def _kernel(device, dtype, N, promise):
-    return launches.runner_for(device, *SOFTMAX.launch(Rows(dtype, N, promise)))
+    return launches.runner_for(device, *SOFTMAX.launch(launches.rows(device, dtype, N, promise)))
 
 
 @cache
 def _backward_kernel(device, dtype, N, promise):
-    return launches.runner_for(device, *SOFTMAX_BACKWARD.launch(Rows(dtype, N, promise)))
+    return launches.runner_for(device, *SOFTMAX_BACKWARD.launch(launches.rows(device, dtype, N, promise)))
 
 
 def _fake(input):

@@ -11,7 +11,7 @@ pytest.importorskip("torch", reason="torch is not installed")
 from bench import ours, plain_tile
 from cutesim.simulation import simulate
 from quack_tutorial.compiler import ptx
-from quack_tutorial.kernels.tuned.config import Config
+from quack_tutorial.kernels.config import Config
 from quack_tutorial.operations import OPERATIONS
 
 

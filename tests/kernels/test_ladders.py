@@ -9,7 +9,7 @@ from cutesim.simulation import simulate
 from quack_tutorial import reference
 from quack_tutorial.kernels import rmsnorm, softmax
 from quack_tutorial.operations import OPERATIONS
-from quack_tutorial.operations.kernel import COLUMNS, MATRIX, TARGETS
+from quack_tutorial.shipped import COLUMNS, MATRIX, TARGETS
 from tests.kernels.test_simulated import DslType, make, poisoned
 
 SIZES = ((1, 1), (3, 2), (5, 31), (2, 64), (2, 257), (3, 1000), (2, 4096))

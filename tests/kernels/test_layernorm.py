@@ -4,7 +4,7 @@ import numpy as np
 
 from cutesim.simulation import simulate
 from quack_tutorial import reference
-from quack_tutorial.kernels.tuned.layernorm import LayerNorm
+from quack_tutorial.kernels.tuned.norm import LayerNorm
 from tests.kernels.test_simulated import DslType
 
 EPS = 1e-5

@@ -5,10 +5,10 @@ from statistics import mean
 
 import pytest
 
-from quack_tutorial import card
+from quack_tutorial import hardware
 from quack_tutorial.hardware import ITEM_BYTES
+from quack_tutorial.kernels.config import HOPPER, MAX_N, Config, vector_elements
 from quack_tutorial.kernels.layout import SHARED_BYTES
-from quack_tutorial.kernels.tuned.config import MAX_N, Config, vector_elements
 from quack_tutorial.kernels.tuned.rule import LEAST_CLUSTER_BYTES, SPREADS, sizes
 from quack_tutorial.records import FOLDER
 
@@ -16,12 +16,12 @@ OPERATIONS = (*SPREADS, "cross-entropy", "cross-entropy backward", "rmsnorm back
 LENGTHS = (*range(1, 66), *range(66, 9000, 61), *range(9000, MAX_N, 4099), MAX_N)
 
 
-def given(operation):
+def given(operation, card=HOPPER):
     for width, promise in ((w, p) for w in (16, 32) for p in ("aligned", "congruent", "any")):
         for N in LENGTHS:
             starts_right = N * width % 128 == 0
             if promise == "any" or starts_right == (promise == "aligned"):
-                yield width, promise, N, sizes(operation, width, N, promise)
+                yield width, promise, N, sizes(operation, width, N, promise, card)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
@@ -57,13 +57,12 @@ def test_blocks_of_different_rows_start_together_only_where_they_move_enough():
 
 @pytest.mark.parametrize("name", ("a100_80", "l4", "rtx4090"))
 def test_a_card_without_clusters_and_bulk_copies_has_rows_in_one_block_as_far_as_registers_go(name):
-    with card.taken_for(name):
-        for operation in OPERATIONS:
-            gradient = operation.endswith("norm backward")
-            for width, _, N, config in given(operation):
-                assert not config.stages and (config.cluster is None or config.blocks_per_row > 1), (N, config)
-                if N * width // 8 <= (64 if gradient else 128) * 1024:
-                    assert config.blocks_per_row == 1, (operation, N, config)
+    for operation in OPERATIONS:
+        gradient = operation.endswith("norm backward")
+        for width, _, N, config in given(operation, hardware.gpu(name)):
+            assert not config.stages and (config.cluster is None or config.blocks_per_row > 1), (N, config)
+            if N * width // 8 <= (64 if gradient else 128) * 1024:
+                assert config.blocks_per_row == 1, (operation, N, config)
 
 
 def recorded():

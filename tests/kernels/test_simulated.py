@@ -7,8 +7,8 @@ from cutesim import Array, analysis
 from cutesim.dialect.names import CUTLASS
 from cutesim.simulation import simulate
 from quack_tutorial import reference
+from quack_tutorial.kernels.config import Config
 from quack_tutorial.kernels.copy import LADDER as COPIES
-from quack_tutorial.kernels.tuned.config import Config
 from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy, CrossEntropyFused
 from quack_tutorial.kernels.tuned.softmax import Softmax
 
@@ -44,7 +44,7 @@ def test_rows_that_start_anywhere_may_end_in_the_piece_before_the_last(N):
     rows = 2 * 32 + 1  # of odd lengths: one has as many elements before its first vector as there can be
     x = np.random.default_rng(N).standard_normal((rows, N)).astype(np.float32)
     target, loss, lse = np.arange(rows) * 37 % N, *(np.full(rows, np.nan, np.float32) for _ in range(2))
-    kernel = CrossEntropy(DslType("float32"), N, "congruent", lse=True, config=Config(64, 128, vectors_at_once=2))
+    kernel = CrossEntropy(DslType("float32"), N, "congruent", config=Config(64, 128, vectors_at_once=2))
     assert kernel.tile.pieces - kernel.tile.whole_pieces in (1, 2)
     run = simulate(kernel, x, target, loss, lse, -100)
     assert run.ok, run
@@ -168,7 +168,7 @@ def test_the_loss_of_large_logits(dtype):
     for config in (None, Config(8, 128, vectors_at_once=4), Config(64, 64, vectors_at_once=1)):
         for target in (np.zeros(12, np.int64), np.full(12, N - 1)):
             loss, lse = np.full(12, np.nan, np.float32), np.full(12, np.nan, np.float32)
-            kernel = CrossEntropy(DslType(dtype), N, lse=True, config=config)
+            kernel = CrossEntropy(DslType(dtype), N, config=config)
             run = simulate(kernel, x, target, loss, lse, -100)
             assert run.ok, run
             assert reference.logsumexp_error(exact, lse) <= 1

@@ -6,8 +6,7 @@ import sys
 import pytest
 
 from quack_tutorial import compiler
-from quack_tutorial.operations import KERNELS
-from quack_tutorial.operations.kernel import Rows
+from quack_tutorial.shipped import KERNELS, Rows
 from validation import shipped
 
 INVALID = """========= Invalid __global__ read of size 16 bytes

@@ -1,55 +1,59 @@
-"""The maximum and the sum of exponentials of a row in one pass, as the row goes past a thread a few vectors at a time.
+"""The maximum and the sum of exponentials of a row: of one in registers, and in one pass as a row goes past a thread.
 
-The loop of chapter 9's `in flight` and of chapter 8's `read twice`, over the pieces of a `RowTile`. A thread has the
+The pass is the loop of chapter 9's `in flight` and of chapter 8's `read twice`, over the pieces of a `RowTile`. A thread has the
 row's values in registers only while it adds them, so that their number does not depend on N. The row comes from global
-memory (cross-entropy's loss, which needs it once) or from shared memory (softmax, which then reads it again).
+memory (cross-entropy's loss, which needs it once) or from shared memory (a `SharedRow`, which is then read again).
 """
 
 import math
 import operator
+from dataclasses import replace
 
 import cutlass
 import cutlass.cute as cute
 
+from quack_tutorial.kernels.arithmetic import as_float32, exp_scale, exp_scaled, exp_terms, thread_max
 from quack_tutorial.kernels.reduce import exp, exp_flushed, finite_or_zero, thread_reduce, warp_reduce
-from quack_tutorial.kernels.tuned.arithmetic import as_float32, exp_scaled, exp_terms, thread_max
+from quack_tutorial.kernels.tuned.row_exchange import RowExchange
+from quack_tutorial.kernels.tuned.row_pipeline import RowPipeline
+from quack_tutorial.kernels.tuned.row_tile import Place, RowKernel, RowTile
+
+AT_ONCE = 16  # elements of a row in shared memory that a thread has in registers when it goes through it
+
+
+def held_max_sum(tile, tXrX, scale):
+    """(y, max, sum) of a row's lanes in this warp, from what each has of it in registers: y are its values' exp(x - max), as
+    `exp_scaled` gives them with `scale`, and sum the sum of all y."""
+    x = tXrX.load().to(cutlass.Float32)
+    max_thread = thread_reduce(x, cute.ReductionOp.MAX, -cutlass.Float32.inf)
+    max_warp = warp_reduce(max_thread, cute.arch.fmax, min(tile.threads_per_row, 32))
+    y = exp_scaled(x - finite_or_zero(max_warp), scale)
+    return y, max_warp, tile.warp_sum(y)
 
 
 @cute.jit
 def online_max_sum(tile, mX, place, scale: cutlass.Constexpr = 0, for_logarithm: cutlass.Constexpr = False):
-    """This thread's (max, sum of exp(x - max)) of its row of mX, whose pieces, all of them, are this thread's to go through.
-
-    The terms are those of `exp_scaled` with `scale`, or those of `exp_terms` if the sum is only used `for_logarithm`.
-    """
+    """This thread's (max, sum of exp(x - max)) of its row of mX, all of whose pieces it goes through. The terms are those of
+    `exp_scaled` with `scale`, or those of `exp_terms` if the sum is only used `for_logarithm`."""
     max_thread, sum_thread = -cutlass.Float32.inf, cutlass.Float32(0.0)
     # Pieces that every row has whole without looking where it ends, then the last one or two.
     for piece in range(tile.whole_pieces):
-        at = in_piece(place, piece)
-        max_thread, sum_thread = add_piece(tile, mX, at, tile.vectors, scale, for_logarithm, max_thread, sum_thread)
+        of_piece = in_piece(tile, mX, place, piece, tile.vectors)
+        max_thread, sum_thread = add_piece(of_piece, scale, for_logarithm, max_thread, sum_thread)
     for piece in cutlass.range_constexpr(tile.whole_pieces, tile.pieces):
-        at = in_piece(place, piece)
-        max_thread, sum_thread = add_piece(tile, mX, at, tile.certain, scale, for_logarithm, max_thread, sum_thread)
+        of_piece = in_piece(tile, mX, place, piece, tile.certain)
+        max_thread, sum_thread = add_piece(of_piece, scale, for_logarithm, max_thread, sum_thread)
     return max_thread, sum_thread
 
 
-def in_piece(place, piece):
-    """The same place in another piece of its row."""
-    return place._replace(piece=piece)
+def in_piece(tile, mX, place, piece, certain):
+    """This thread's vectors of one piece, the first `certain` of them in the row; -inf where it has none."""
+    return tile.load(mX, place._replace(piece=piece), fill=-math.inf, certain=certain)
 
 
 @cute.jit
-def add_piece(
-    tile,
-    mX,
-    place,
-    certain: cutlass.Constexpr,
-    scale: cutlass.Constexpr,
-    for_logarithm: cutlass.Constexpr,
-    max_old,
-    sum_old,
-):
-    """The pair with this thread's vectors of one piece, the first `certain` of them in the row."""
-    rX = tile.load(mX, place, fill=-math.inf, certain=certain)
+def add_piece(rX: cute.Tensor, scale: cutlass.Constexpr, for_logarithm: cutlass.Constexpr, max_old, sum_old):
+    """The pair with the values of one more piece."""
     # The piece's maximum first: then one exponential an element, and one for the sum so far.
     max_new = thread_max(rX, max_old)
     reference = finite_or_zero(max_new)
@@ -68,3 +72,60 @@ def warp_max_sum(tile, max_thread, sum_thread, dtype):
     difference = max_thread - finite_or_zero(max_warp)
     factor = exp_flushed(difference) if dtype.width < 32 else exp(difference)
     return max_warp, warp_reduce(sum_thread * factor, operator.add, width)
+
+
+class SharedRow(RowPipeline):
+    """A block's only row, or its part of one, that comes to shared memory and is read there a few vectors at a time: in `pieces`,
+    a tile of `AT_ONCE` elements a thread. Without stages rows are in registers, and there is nothing here."""
+
+    def __init__(self, dtype, tile):
+        super().__init__(dtype, tile, tensors=1)
+        self.width = tile.width  # none of its threads reads past that
+        if self.stages:
+            of_part = replace(tile.config, blocks_per_row=1, stages=0, vectors_at_once=AT_ONCE // tile.vector_size)
+            self.pieces = RowTile(dtype, tile.width, "aligned", of_part)
+
+    def row(self, arriving):
+        """The block's part of the row, in shared memory: (1, width)."""
+        return cute.make_tensor(arriving.sX.iterator, cute.make_layout((1, self.width)))
+
+    def part_of(self, mX, place):
+        """The same part of the row in global memory: mX from where it begins, so that it is in row 0."""
+        return cute.domain_offset((cutlass.Int64(place.row), place.piece * self.width), mX)
+
+    def place(self, piece, place):
+        """Where this thread, whose `place` in the row is given, is in a `piece` of the part."""
+        return Place(0, True, piece, place.thread_in_row, 0, self.width)
+
+    def warp_max_sum(self, sX, place, scale):
+        """(max, sum) of what this warp reads of the part `sX`, in every lane; terms as in `exp_scaled`."""
+        return warp_max_sum(self.tile, *online_max_sum(self.pieces, sX, self.place(None, place), scale), self.dtype)
+
+
+class ExponentialKernel(RowKernel):
+    """What kernels on exponentials of a row share: how its warps exchange (max, sum), and how they write what is `finished`."""
+
+    def __init__(self, dtype, N, promise="aligned", **given):
+        super().__init__(dtype, N, promise, **given)
+        self.exchange = RowExchange(self.config, values=2)
+        self.shared, self.exp_scale = SharedRow(dtype, self.tile), exp_scale(dtype)
+
+    def finished(self, tile, terms, factor, target):
+        """A tile's results from its exponentials, of a row whose `target` may be given."""
+        return terms * factor
+
+    def write_held(self, tXrX, terms, inverse, factor, mO, place, target=None):
+        """Write a row that is in registers, with both factors of `quotient_factors`."""
+        terms = terms if inverse is None else terms * inverse
+        tXrX.store(self.finished(self.tile, terms, factor, target).to(self.dtype))
+        self.tile.store(tXrX, mO, place)
+
+    @cute.jit
+    def write_shared(self, sX, max_row, factor, mPart, place, target=None):
+        """Write the part of a row that is in shared memory, `sX`, to mPart: it is read again, a few vectors at a time."""
+        for piece in range(self.shared.pieces.pieces):
+            at = self.shared.place(piece, place)
+            rX = self.shared.pieces.load(sX, at)
+            terms = exp_scaled(as_float32(rX) - max_row, self.exp_scale)
+            rX.store(self.finished(self.shared.pieces, terms, factor, target).to(self.dtype))
+            self.shared.pieces.store(rX, mPart, at)

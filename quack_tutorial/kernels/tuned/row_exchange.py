@@ -1,8 +1,7 @@
 """How the warps of a row come to agree, in a block through shared memory, in a cluster through distributed shared memory.
 
-Chapters 5 and 6 build the same for one value and a power of 2 of warps (`block_reduce`, `cluster_reduce`). New here:
-any number of warps, in a cluster of few warps a message from each, and turns of a loop. Every warp brings one value (or
-a pair) and every thread gets what they make together:
+Chapters 5 and 6 build the same for one value and a power of 2 of warps (`block_reduce`, `cluster_reduce`). Here every warp brings
+one value (or a pair), and every thread gets what they make together:
 
 | a row has                    | values go to                                               | and are there after               |
 |------------------------------|------------------------------------------------------------|-----------------------------------|
@@ -11,17 +10,15 @@ a pair) and every thread gets what they make together:
 | several blocks, 32 warps at most | each warp's to a slot in every block (st.async)        | a phase of that block's mbarrier  |
 | several blocks, more warps   | each warp's to its block, then each block's to every block | both                              |
 
-A cluster of many warps agrees in two steps: 16 blocks send each other 16 x 16 messages. If each of their 8 warps sent its
-own, it would be 2048 a row: softmax of 262144 bfloat16 columns then ran at 0.78 of a copy's speed on an H200, and ran at
-0.92 in two steps. Up to 32 warps, whose values one warp can read at once, a single step is quicker.
+More warps agree in two steps: one step of 16 blocks of 8 warps is 2048 messages a row, and softmax of 262144 bfloat16 columns ran
+at 0.78 of a copy's speed with it on an H200, in two steps at 0.92. Of 32 warps one can read all slots at once: one step is
+quicker.
 
-A cluster's blocks must not write to a block whose mbarrier is not initialised: `open` says that this block's is, `ready`
-waits for the others', and the loads of the row stand between the two. No block ends before it has all its bytes, so no
-write can reach a block that is gone.
+A block may be written to once its mbarrier is initialised: `allocate_and_arrive` says that this block's is, `wait_for_peers` waits
+for the others', and the loads of the row stand between the two. No block ends before it has all its bytes.
 
-A kernel that goes through rows in a loop takes two `sets` of slots and passes its count of turns: turn i + 1 writes other slots
-than turn i, so that one barrier a turn is enough. A warp that is ahead cannot write what a slower one still reads: for
-that it would have to be two turns ahead, with the barrier of the turn between them.
+A kernel that goes through rows takes two `sets` of slots and passes its count of turns. Turn i + 1 writes other slots than turn i,
+and to write what a slower warp still reads one would have to be two turns ahead, with the barrier of the turn between.
 """
 
 import operator
@@ -30,6 +27,7 @@ from typing import Any, NamedTuple
 import cutlass
 import cutlass.cute as cute
 
+from quack_tutorial.kernels.config import power_of_2
 from quack_tutorial.kernels.reduce import exp, finite_or_zero, warp_reduce
 
 
@@ -42,14 +40,7 @@ class Opened(NamedTuple):
 
 
 class RowExchange:
-    """Slots of `values` float32 (1 or 2): for every warp of a row in its block, and for every block that shares it.
-
-    | method        | of each warp it takes    | and gives every thread, of the row |
-    |---------------|--------------------------|------------------------------------|
-    | `row_sum`     | a value                  | their sum                          |
-    | `row_sums`    | one or two               | the sum of each                    |
-    | `row_max_sum` | (max, sum of exponentials) | the same, as in softmax          |
-    """
+    """Slots of `values` float32, 1 or 2: for every warp of a row in its block, and for every block that shares it."""
 
     def __init__(self, config, values=1, sets=1):
         self.values, self.sets, self.blocks = values, sets, config.blocks_per_row
@@ -59,8 +50,7 @@ class RowExchange:
         # Who of a block sends to the cluster: every warp, or one for all of them.
         self.senders = self.warps if self.warps * self.blocks <= 32 else 1
         # Whether the warps of a block agree among themselves first, or have nobody else.
-        among_themselves = self.blocks == 1 or self.senders == 1
-        self.in_block = self.warps > 1 and among_themselves
+        self.in_block = self.warps > 1 and (self.blocks == 1 or self.senders == 1)
 
     @cute.jit
     def allocate_and_arrive(self):
@@ -121,13 +111,9 @@ class RowExchange:
         cute.arch.mbarrier_wait(opened.mbar + used, turn // self.sets % 2)
         return opened.of_blocks[used, None, None]
 
-    def row_sum(self, value, opened, turn=0):
-        """The sum over the row of one value a warp."""
-        return self.row_sums((value,), opened, turn)[0]
-
     @cute.jit
     def row_sums(self, values, opened, turn=0):
-        """The sums over the row of `values`, one or two of each warp, in one exchange."""
+        """The sum over the row of each of `values`, one or two a warp, in one exchange: a tuple, in every thread."""
         if cutlass.const_expr(self.in_block):
             values = add_slots(self.share_warps(values, opened, turn))
         if cutlass.const_expr(self.blocks > 1):
@@ -136,10 +122,8 @@ class RowExchange:
 
     @cute.jit
     def row_max_sum(self, maximum, total, opened, part: cutlass.Constexpr = False):
-        """The (max, sum of exponentials) of a row from those of its warps.
-
-        The row's sum is NaN if the row holds NaN or +inf, as torch has it, and if it is all -inf: of a `part` of a row 0.
-        """
+        """The (max, sum of exponentials) of a row from those of its warps; the sum is NaN if the row holds NaN or +inf, as torch
+        has it, and if it is all -inf: of a `part` of a row 0."""
         if cutlass.const_expr(self.in_block):
             # What is all -inf here may be a part of a row that is not.
             part_of_row = part or self.blocks > 1
@@ -149,33 +133,30 @@ class RowExchange:
         return maximum, total
 
 
-def lanes_of(slots):
-    """How many lanes reduce so many slots: a power of 2, so that a butterfly works."""
-    return 1 << (slots - 1).bit_length()
-
-
 @cute.jit
 def add_slots(shared: cute.Tensor):
     """The sums of what at most 32 slots (slots, values) have, in every lane: a tuple."""
     slots, values = cute.size(shared, mode=[0]), range(cute.size(shared, mode=[1]))
-    lane = cute.arch.lane_idx() % lanes_of(slots)
+    lanes = power_of_2(slots)  # so that a butterfly works
+    lane = cute.arch.lane_idx() % lanes
     totals = tuple(cutlass.Float32(0.0) for _ in values)
     if lane < slots:
         totals = tuple(shared[lane, k] for k in values)
-    return tuple(warp_reduce(total, operator.add, lanes_of(slots)) for total in totals)
+    return tuple(warp_reduce(total, operator.add, lanes) for total in totals)
 
 
 @cute.jit
 def combine_slots(shared: cute.Tensor, part: cutlass.Constexpr = False):
     """The (max, sum) of at most 32 pairs (slots, 2), in every lane; a `part` of a row may be all -inf, with sum 0."""
     slots = cute.size(shared, mode=[0])
-    lane = cute.arch.lane_idx() % lanes_of(slots)
+    lanes = power_of_2(slots)
+    lane = cute.arch.lane_idx() % lanes
     max_slot, sum_slot = -cutlass.Float32.inf, cutlass.Float32(0.0)
     if lane < slots:
         max_slot, sum_slot = shared[lane, 0], shared[lane, 1]
     # All maxima first, then all sums: one exp a slot, where combining pair by pair needs two a step.
-    maximum = warp_reduce(max_slot, cute.arch.fmax, lanes_of(slots))
+    maximum = warp_reduce(max_slot, cute.arch.fmax, lanes)
     reference = maximum
     if cutlass.const_expr(part):
         reference = finite_or_zero(maximum)
-    return maximum, warp_reduce(sum_slot * exp(max_slot - reference), operator.add, lanes_of(slots))
+    return maximum, warp_reduce(sum_slot * exp(max_slot - reference), operator.add, lanes)

@@ -1,16 +1,12 @@
 """Which sizes a kernel takes for rows of a length: a rule, the same for every length, type and operation but for the exceptions
-that `SPREADS` names.
-
-It follows from what a Hopper SM has:
+that `SPREADS` names. It follows from what a Hopper SM has:
 
 | an SM has                        | so                                                                                        |
 |----------------------------------|-------------------------------------------------------------------------------------------|
 | 2048 threads, 32 blocks at most  | a block has at least 128 threads: short rows share one                                    |
 | 20 to 40 KB to keep on their way | a thread has 3 or 4 vectors of 16 bytes on the way at once, of all tensors that it reads  |
-| 65,536 registers                 | 16 KB of a row are a block's, so that several blocks fit: one loads while another adds    |
-|                                  | up; longer rows have a cluster of such blocks                                             |
-| 227 KB of shared memory          | rows that would take too many registers wait there, 40 KB of them in a block, and are     |
-|                                  | read once more; a row of 16 bits takes twice as many registers for its bytes              |
+| 65,536 registers                 | 16 KB of a row are a block's, so that several fit; longer rows have a cluster of blocks   |
+| 227 KB of shared memory          | rows that would take too many registers wait there, 40 KB in a block, and are read again  |
 
 What the rule loses to the best of the sweeps that were recorded on an H100 and an H200: `tests/kernels/test_rule.py`.
 """
@@ -19,9 +15,7 @@ import math
 from dataclasses import replace
 from typing import NamedTuple
 
-from quack_tutorial import card
-from quack_tutorial.kernels import layout
-from quack_tutorial.kernels.tuned.config import VECTOR_BYTES, Config, divides, has_clusters
+from quack_tutorial.kernels.config import CLUSTERS, HOPPER, VECTOR_BYTES, Config, clusters_for, divides, power_of_2
 
 KB = 1024
 NEVER = 1024 * KB  # no row is longer
@@ -31,7 +25,6 @@ PIECE_BYTES = 40 * KB  # of a row, in a block's shared memory
 # whose ends are stored element by element.
 GRADIENT_BYTES, ODD_GRADIENT_BYTES = (26 * KB, 32 * KB), (26 * KB, 17 * KB)
 BESIDE_STAGES = 11 * KB  # of shared memory: sums and mbarriers
-LEAST_THREADS = 128  # of a block
 LEAST_CLUSTER_BYTES = 15 * KB  # that a cluster of different rows moves: an H200 starts one in the time of 12 KB
 
 
@@ -59,9 +52,10 @@ SPREADS = {
 }
 
 
-def sizes(operation, width, N, promise="aligned"):
-    """The `Config` for rows of `N` elements of `width` bits; operations are named as in the benchmark: "softmax", ..."""
-    row = Row(N * width // 8, width, N, promise)
+def sizes(operation, width, N, promise="aligned", card=HOPPER):
+    """The `Config` for rows of `N` elements of `width` bits on a `card`, as `hardware` has them; operations are named as in the
+    benchmark: "softmax", ..."""
+    row = Row(N * width // 8, width, N, promise, card.capability >= CLUSTERS, card.smem_per_block_bytes)
     if operation == "cross-entropy":
         return loss(row)
     if operation == "cross-entropy backward":
@@ -73,12 +67,14 @@ def sizes(operation, width, N, promise="aligned"):
 
 
 class Row(NamedTuple):
-    """What the rule knows of a row."""
+    """What the rule knows of a row, and of the card."""
 
     bytes: int
     width: int  # bits of an element
     N: int
     promise: str
+    has_clusters: bool  # and bulk copies, on the card
+    smem_bytes: int  # of a block
 
     @property
     def vectors(self):
@@ -86,24 +82,28 @@ class Row(NamedTuple):
         return max(1, self.bytes // VECTOR_BYTES)
 
     def blocks(self, most):
-        """How many blocks it has, a power of 2 up to 16, if each has `most` bytes of its vectors."""
-        return min(16, 1 << (-(-self.vectors * VECTOR_BYTES // most) - 1).bit_length())
+        """How many blocks it has if each has `most` bytes of its vectors."""
+        return clusters_for(self.vectors * VECTOR_BYTES, most)
 
     def can_be_copied(self, blocks):
         """Whether bulk copies can bring it to so many blocks, whole."""
-        return has_clusters() and self.promise == "aligned" and divides(blocks, self.width, self.N)
+        return self.has_clusters and self.promise == "aligned" and divides(blocks, self.width, self.N)
+
+    def stages(self, vectors, threads):
+        """How many stages of a gradient have a place in a block, whose threads read so many vectors of x, and of dy, as a whole."""
+        in_stage = 2 * threads * math.ceil(vectors / threads) * VECTOR_BYTES
+        return (self.smem_bytes - BESIDE_STAGES) // in_stage
 
 
 def row_at_once(row, spread):
     """For kernels whose blocks, or clusters, have all of their rows at once."""
     k, blocks, pieces = int(row.width == 32), row.blocks(BLOCK_BYTES), row.blocks(PIECE_BYTES)
-    if not has_clusters() and row.bytes <= (128 * KB, 192 * KB)[k]:  # as far as 1024 threads have registers for it
+    if not row.has_clusters and row.bytes <= (128 * KB, 192 * KB)[k]:  # as far as 1024 threads have registers for it
         blocks = 1
     if row.bytes > spread.shared_from[k] and row.can_be_copied(pieces):
         held = row.vectors / pieces
-        threads = max(
-            32, min(spread.piece_threads, threads_for(held / spread.piece_held)), threads_for(held / (16, 32)[k])
-        )
+        most, least = threads_for(held / spread.piece_held), threads_for(held / (16, 32)[k])
+        threads = max(32, min(spread.piece_threads, most), least)
         return Config(threads, threads, pieces, stages=1, blocks_together=int(pieces == 1 and spread.together > 0))
     if blocks > 1:
         threads = max(32, filled(row.vectors / blocks, range(4, (9, 17)[k]), 256)[0])
@@ -112,7 +112,7 @@ def row_at_once(row, spread):
     each = spread.rows_each if threads <= 32 and row.promise == "aligned" else 1
     config = Config(threads, block_of(threads), rows_each=each)
     moved = spread.together * config.rows_per_block * row.bytes * spread.tensors
-    together = spread.together if has_clusters() and moved >= LEAST_CLUSTER_BYTES else 0
+    together = spread.together if row.has_clusters and moved >= LEAST_CLUSTER_BYTES else 0
     return replace(config, blocks_together=together)
 
 
@@ -125,12 +125,12 @@ def norm_backward(row, sums):
             threads = max(min(32, threads_for(row.vectors)), threads)
         large = congruent and threads == 32 or row.promise == "aligned"
         return Config(threads, block_of(threads, 256 if large else 128))
-    if congruent and has_clusters():
+    if congruent and row.has_clusters:
         return odd_norm_backward(row)
     blocks, most = row.blocks(GRADIENT_BYTES[k]), 768
     if row.promise == "any":  # single elements: 16 a thread
-        blocks = min(16, 1 << (-(-row.N // 12288) - 1).bit_length())
-    if not has_clusters() and row.bytes <= (64 * KB, 128 * KB)[k]:
+        blocks = clusters_for(row.N, 12288)
+    if not row.has_clusters and row.bytes <= (64 * KB, 128 * KB)[k]:
         blocks, most = 1, 1024
     vectors, stages = row.vectors / blocks, 3
     held = 2 if blocks > 1 or row.promise != "aligned" else 1
@@ -141,7 +141,8 @@ def norm_backward(row, sums):
     elif vectors / held > 768:
         held = 4
     threads = min(most, max(32 if blocks > 1 else 8, threads_for(vectors / held)))
-    return Config(threads, threads, blocks, stages_that_fit(vectors, threads, stages) * row.can_be_copied(blocks))
+    stages = row.can_be_copied(blocks) and min(stages, row.stages(vectors, threads))
+    return Config(threads, threads, blocks, int(stages))
 
 
 def odd_norm_backward(row):
@@ -154,18 +155,12 @@ def odd_norm_backward(row):
         held = 1 if k == 0 and vectors < 352 else 2
     elif blocks == 16 and vectors * VECTOR_BYTES > ODD_GRADIENT_BYTES[k]:
         stages = 3
-    if vectors / held >= 512 or blocks == 16 and k == 0:  # more threads have too few registers
-        held = 4 if held == 3 else held
+    if held == 3 and (vectors / held >= 512 or blocks == 16 and k == 0):  # more threads have too few registers
+        held = 4
     vectors += held % 2  # a row reaches into one more, for which 2 and 4 of a thread leave room
     threads = min(768, max(32, threads_for(vectors / held)))
-    stages = stages_that_fit(vectors, threads, stages)
+    stages = min(stages, row.stages(vectors, threads))
     return Config(threads, threads, blocks, stages if stages > 1 else 0)
-
-
-def stages_that_fit(vectors, threads, most):
-    """How many stages of a gradient, `most` at most, have a place in shared memory, where threads read x and dy as a whole."""
-    in_stage = 2 * threads * math.ceil(vectors / threads) * VECTOR_BYTES
-    return min(most, (card.selected().smem_per_block_bytes - BESIDE_STAGES) // in_stage)
 
 
 def loss(row):
@@ -184,25 +179,9 @@ def filled(vectors, of_each, most):
 def threads_for(count):
     """At least `count` threads, as rows have them: 8, 16, 32, or a multiple of 32."""
     count = math.ceil(count)
-    return max(8, 1 << (count - 1).bit_length()) if count <= 32 else -(-count // 32) * 32
+    return max(8, power_of_2(count)) if count <= 32 else -(-count // 32) * 32
 
 
-def block_of(threads, least=LEAST_THREADS):
+def block_of(threads, least=128):
     """A block's threads where `threads` have a row: `least`, about, or one row."""
     return threads * max(1, least // threads)
-
-
-def of_rungs(dtype, N, block_bytes, thread_bytes):
-    """The sizes of a ladder's rungs, as a `Config`, for its last ones, whose kernel ships with those of `sizes`.
-
-    A row longer than `block_bytes` belongs to a cluster. It waits in shared memory, `thread_bytes` of it for a thread, where
-    bulk copies can cut it; other rows are in registers, about 32 elements a thread.
-    """
-    row = Row(N * dtype.width // 8, dtype.width, N, layout.promise_for(dtype, N))
-    blocks = min(16, 1 << (-(-row.bytes // block_bytes) - 1).bit_length())
-    columns = -(-N // blocks)
-    if blocks > 1 and row.promise == "aligned" and divides(blocks, dtype.width, N):
-        threads = max(32, layout.threads_for(columns, elements=thread_bytes * 8 // dtype.width))
-        return Config(threads, threads, blocks, stages=1)
-    threads = max(128, layout.threads_for(columns)) if blocks > 1 else layout.threads_for(columns)
-    return Config(threads, max(128, threads), blocks)

@@ -1,13 +1,15 @@
 """How a kernel spreads rows over threads: the fields of a `Config`. Chapters 7 to 9 find these sizes one after the other; here they
-have names. A kernel that is given none takes those of `rule`."""
+have names. The last rungs of the ladders have those of `layout.of_rungs`, what ships those of `tuned.rule`."""
 
-import math
 from dataclasses import dataclass
 
-from quack_tutorial import card
+from quack_tutorial import hardware
 
-CLUSTERS = (9, 0)  # the compute capability from which a GPU has them
+HOPPER = hardware.gpu("h100")
+CLUSTERS = (9, 0)  # the compute capability from which a GPU has clusters, bulk copies, and kernels that start early
 MAX_N = 262144  # the longest row that we take, of 16 blocks or fewer
+CLUSTER_SIZES = (1, 2, 4, 8, 16)  # blocks of a cluster
+WARPS = tuple(range(32, 1025, 32))  # threads of a block: whole warps
 VECTOR_BYTES = 16  # the widest load or store of one thread on Hopper: 128 bits
 
 
@@ -35,21 +37,28 @@ class Config:
     vectors_at_once: int = 0
 
     def __post_init__(self):
-        row, block = self.threads_per_row, self.threads_per_block
-        if row < 1 or (row & (row - 1) if row <= 32 else row % 32):
-            raise ValueError(f"{self}: threads_per_row must be a power of 2 up to 32, or a multiple of 32")
-        if not 32 <= block <= 1024 or block % 32 or block % row:
-            raise ValueError(f"{self}: threads_per_block must be a multiple of 32 and of threads_per_row, 32 to 1024")
-        if self.blocks_per_row not in (1, 2, 4, 8, 16) or (self.blocks_per_row > 1 and row != block):
-            raise ValueError(f"{self}: blocks_per_row must be 1, 2, 4, 8 or 16, and 1 where a block has several rows")
-        if self.rows_each < 1 or (self.rows_each > 1 and (row > 32 or self.blocks_per_row > 1)):
-            raise ValueError(f"{self}: rows_each must be 1, or more where one warp has a row")
-        if self.blocks_together not in (0, 1, 2, 4, 8, 16) or (self.blocks_together and self.blocks_per_row > 1):
-            raise ValueError(
-                f"{self}: blocks_together must be 0, 1, 2, 4, 8 or 16, and 0 where several blocks have a row"
-            )
+        row, block, blocks, together = (
+            self.threads_per_row,
+            self.threads_per_block,
+            self.blocks_per_row,
+            self.blocks_together,
+        )
+        if row not in (1, 2, 4, 8, 16, *WARPS):
+            self.refuse("threads_per_row must be a power of 2 up to 32, or a multiple of 32")
+        if block not in WARPS or block % row:
+            self.refuse("threads_per_block must be a multiple of 32 and of threads_per_row, 32 to 1024")
+        if blocks not in CLUSTER_SIZES or (blocks > 1 and row != block):
+            self.refuse("blocks_per_row must be 1, 2, 4, 8 or 16, and 1 where a block has several rows")
+        if self.rows_each < 1 or (self.rows_each > 1 and (row > 32 or blocks > 1)):
+            self.refuse("rows_each must be 1, or more where one warp has a row")
+        if together not in (0, *CLUSTER_SIZES) or (together and blocks > 1):
+            self.refuse("blocks_together must be 0, 1, 2, 4, 8 or 16, and 0 where several blocks have a row")
         if self.stages and self.vectors_at_once:
-            raise ValueError(f"{self}: of stages and vectors_at_once a kernel has one")
+            self.refuse("of stages and vectors_at_once a kernel has one")
+
+    def refuse(self, why):
+        """Raise a ValueError that names the numbers."""
+        raise ValueError(f"{self}: {why}")
 
     @property
     def rows_per_block(self):
@@ -58,7 +67,8 @@ class Config:
 
     @property
     def cluster(self):
-        """What a launch says of clusters: the blocks that share a row, or those of different rows; None for blocks on their own."""
+        """What a launch says of clusters: the blocks that share a row, or those of different rows; None for blocks on their
+        own."""
         if self.blocks_per_row > 1:
             return [1, self.blocks_per_row, 1]
         return [self.blocks_together, 1, 1] if self.blocks_together else None
@@ -73,21 +83,23 @@ class Config:
         return "/".join(map(str, (self.threads_per_row, self.threads_per_block, self.blocks_per_row, ahead, *last)))
 
 
-def vector_elements(width, N, promise):
-    """Elements of the vectors of a row: 16 bytes, or 1 where nothing is promised or the row is shorter."""
-    return 1 if promise == "any" or N < 8 * VECTOR_BYTES // width else 8 * VECTOR_BYTES // width
+def clusters_for(row_bytes, limit):
+    """How many blocks share a row, a power of 2 up to 16, if each takes up to `limit` bytes of it."""
+    return min(CLUSTER_SIZES[-1], power_of_2(-(-row_bytes // limit)))
 
 
-def elements_held(config, N):
-    """How many elements of a row of N a thread has, about."""
-    return math.ceil(N / (config.threads_per_row * config.blocks_per_row))
+def power_of_2(count):
+    """The least power of 2 that is no less than `count`."""
+    return 1 << (count - 1).bit_length()
 
 
 def divides(blocks, width, N):
-    """Whether aligned rows of `blocks` blocks can come through shared memory: every piece starts and ends where a bulk copy may."""
+    """Whether aligned rows of `blocks` blocks can come through shared memory: every piece starts and ends where a bulk copy
+    may."""
     return N % (blocks * 8 * VECTOR_BYTES // width) == 0
 
 
-def has_clusters():
-    """Whether the card that is selected has clusters, bulk copies and kernels that start before the one ahead of them has ended."""
-    return card.selected().capability >= CLUSTERS
+def vector_elements(width, N, promise):
+    """Elements of the vectors of a row: 16 bytes, or 1 where nothing is promised or the row is shorter."""
+    whole = 8 * VECTOR_BYTES // width
+    return 1 if promise == "any" or N < whole else whole

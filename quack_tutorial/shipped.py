@@ -1,4 +1,4 @@
-"""A kernel that ships, described once: what it is called with, how it is made, what it wants for inputs, how wrong it may be.
+"""The kernels that ship, each described once: what it is called with, how it is made, which inputs it wants, how wrong it may be.
 
 Whoever launches it or judges what it wrote reads this: `ops`, the benchmark, the proof suites and the tests. Arguments have names;
 what is absent is None.
@@ -19,10 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from types import SimpleNamespace
 
 import numpy as np
 
+import quack_tutorial as qt
+from quack_tutorial import hardware
 from quack_tutorial.compiler import DTYPES, MAX_ALIGNMENT, TensorSpec
 from quack_tutorial.hardware import ITEM_BYTES
 
@@ -31,13 +34,25 @@ MATRIX, COLUMNS, ROWS, STRIDED_ROWS, TARGETS, PARTS, SCALE = (
 )  # fmt: skip
 
 
+EPS = 1e-6  # added to the mean of squares in RMSNorm, to the variance in LayerNorm
+IGNORE_INDEX = -100
+
+
+def selected():
+    """The card that is selected; whoever knows the card has no need of `card`."""
+    from quack_tutorial import card
+
+    return card.selected()
+
+
 @dataclass(frozen=True)
 class Rows:
-    """What kernels are compiled for: the type and length of a row, and the promise about addresses ("aligned", ...)."""
+    """What kernels are compiled for: the type and length of a row, the promise about addresses ("aligned", ...), and the card."""
 
     dtype: str
     N: int
     promise: str
+    card: hardware.GPU = field(default_factory=selected)
 
     @property
     def element(self):
@@ -66,11 +81,11 @@ def of_parts(N: int) -> TensorSpec:
     return TensorSpec("float32", ("G", N), (N, 1), MAX_ALIGNMENT)
 
 
-def column_sum(N: int, dtype: str) -> tuple:
+def column_sum(N: int, dtype: str, card=None) -> tuple:
     """(the kernel that adds up the parts of a sum over rows, what it is compiled for), for a sum of type `dtype`."""
-    from quack_tutorial.kernels.tuned.sum_of_parts import ColumnSum
+    from quack_tutorial.kernels.tuned.sums import ColumnSum
 
-    return ColumnSum(N, element(dtype)), (of_parts(N), TensorSpec(dtype, (N,), (1,), MAX_ALIGNMENT))
+    return ColumnSum(N, element(dtype), card or selected()), (of_parts(N), TensorSpec(dtype, (N,), (1,), MAX_ALIGNMENT))
 
 
 def element(dtype: str | None):
@@ -184,3 +199,140 @@ class Kernel:
         g = self.exact(arguments)
         there = {name: array for name, array in arguments.items() if array is not None}
         return max(check(g, dtype_of(there[name])) for name, check in self.errors.items() if name in there)
+
+
+def made(module: str, name: str, **types):
+    """`Kernel.make` of a class of `kernels.tuned`, which takes as each of `types` the type of the tensor that is named there."""
+
+    def make(r, config, given):
+        kernel = getattr(import_module(f"quack_tutorial.kernels.tuned.{module}"), name)
+        options = {option: element(given.get(tensor)) for option, tensor in types.items()}
+        return kernel(r.element, r.N, r.promise, card=r.card, config=config, **options)
+
+    return make
+
+
+SOFTMAX = Kernel(
+    "softmax",
+    made("softmax", "Softmax"),
+    {"x": MATRIX, "out": MATRIX},
+    {"out": lambda g, dtype: qt.reference.softmax_error(g.x, g.out, dtype)},
+    inputs={"x": lambda normal, g: 4 * normal},
+)
+SOFTMAX_BACKWARD = Kernel(
+    "softmax backward",
+    made("softmax", "SoftmaxBackward"),
+    {"y": MATRIX, "dy": MATRIX, "dx": MATRIX},
+    {"dx": lambda g, dtype: qt.reference.softmax_backward_error(g.y, g.dy, g.dx, dtype)},
+    inputs={"y": lambda normal, g: qt.reference.softmax(2 * normal)},
+)
+RMSNORM = Kernel(
+    "rmsnorm",
+    made("norm", "RMSNorm", residual="residual"),
+    {"x": MATRIX, "w": COLUMNS, "b": COLUMNS, "residual": MATRIX, "out": MATRIX, "h": MATRIX, "rstd": ROWS, "eps": EPS},
+    {
+        "out": lambda g, dtype: qt.reference.rmsnorm_error(g.x, g.out, dtype, g.w, g.b, g.residual, g.eps),
+        "h": lambda g, dtype: qt.reference.sum_error(g.x, g.residual, g.h, dtype),
+        "rstd": lambda g, dtype: qt.reference.rmsnorm_rstd_error(g.x, g.rstd, g.residual, g.eps),
+    },
+    optional=(("w",), ("b",), ("residual", "h"), ("rstd",)),
+)
+# Where x had a residual, x is h here, and dh the gradient that reaches it by other ways.
+RMSNORM_BACKWARD = Kernel(
+    "rmsnorm backward",
+    made("norm_backward", "RMSNormBackward", weight_dtype="w"),
+    {"x": MATRIX, "w": COLUMNS, "dy": MATRIX, "dh": MATRIX, "rstd": ROWS, "dx": MATRIX, "dw": PARTS, "db": PARTS},
+    {
+        "dx": lambda g, dtype: qt.reference.rmsnorm_dx_error(g.x, g.dy, g.dx, dtype, g.w, g.dh, g.rstd),
+        "dw": lambda g, dtype: qt.reference.rmsnorm_dw_error(g.x, g.dy, g.dw, dtype, g.rstd),
+        "db": lambda g, dtype: qt.reference.rmsnorm_db_error(g.dy, g.db, dtype),
+    },
+    optional=(("w",), ("dh",), ("dw",), ("db",)),
+    inputs={"rstd": lambda normal, g: qt.reference.rmsnorm_rstd(g.x, eps=EPS)},
+)
+LAYERNORM = Kernel(
+    "layernorm",
+    made("norm", "LayerNorm"),
+    {"x": MATRIX, "w": COLUMNS, "b": COLUMNS, "out": MATRIX, "mean": ROWS, "rstd": ROWS, "eps": EPS},
+    {
+        "out": lambda g, dtype: qt.reference.layernorm_error(g.x, g.out, dtype, g.w, g.b, g.eps),
+        "mean": lambda g, dtype: qt.reference.layernorm_stats_error(g.x, g.mean, g.rstd, g.eps),
+        "rstd": lambda g, dtype: qt.reference.layernorm_stats_error(g.x, g.mean, g.rstd, g.eps),
+    },
+    optional=(("w",), ("b",), ("mean", "rstd")),
+    inputs={"x": lambda normal, g: normal + 1},
+)
+LAYERNORM_BACKWARD = Kernel(
+    "layernorm backward",
+    made("norm_backward", "LayerNormBackward", weight_dtype="w"),
+    {"x": MATRIX, "w": COLUMNS, "dy": MATRIX, "mean": ROWS, "rstd": ROWS, "dx": MATRIX, "dw": PARTS, "db": PARTS},
+    {
+        "dx": lambda g, dtype: qt.reference.layernorm_dx_error(g.x, g.dy, g.dx, dtype, g.w, g.mean, g.rstd),
+        "dw": lambda g, dtype: qt.reference.layernorm_dw_error(g.x, g.dy, g.dw, dtype, g.mean, g.rstd),
+        "db": lambda g, dtype: qt.reference.rmsnorm_db_error(g.dy, g.db, dtype),
+    },
+    optional=(("w",), ("dw",), ("db",)),
+    inputs={
+        "x": lambda normal, g: normal + 1,
+        "mean": lambda normal, g: qt.reference.layernorm_stats(g.x, EPS)[0],
+        "rstd": lambda normal, g: qt.reference.layernorm_stats(g.x, EPS)[1],
+    },
+)
+
+
+def _gradient_error(g, dloss, lse, dtype):
+    """Rows whose target is no column are NaN, which the reference does not say."""
+    column = (g.target >= 0) & (g.target < g.x.shape[1]) | (g.target == g.ignore_index)
+    if not np.isnan(g.dx[~column]).all():
+        return np.inf
+    dloss, lse = np.broadcast_to(dloss, g.target.shape), None if lse is None else lse[column]
+    of = g.x[column], g.target[column], dloss[column], g.dx[column]
+    return qt.reference.cross_entropy_backward_error(*of, dtype, lse, g.ignore_index)
+
+
+def _scaled(g):
+    """What multiplies a row's gradient: dloss, or its product with `scale`, which is a float32 number too."""
+    return g.dloss if g.scale is None else np.float32(g.dloss) * np.float32(g.scale)
+
+
+_ERRORS = {
+    "loss": lambda g, dtype: qt.reference.cross_entropy_error(g.x, g.target, g.loss, dtype, g.ignore_index),
+    "lse": lambda g, dtype: qt.reference.logsumexp_error(g.x, g.lse),
+}
+_LOGITS = {"x": lambda normal, g: 3 * normal}
+CROSS_ENTROPY = Kernel(
+    "cross-entropy",
+    made("cross_entropy", "CrossEntropy"),
+    {"x": MATRIX, "target": TARGETS, "loss": ROWS, "lse": ROWS, "ignore_index": IGNORE_INDEX},
+    _ERRORS,
+    optional=(("lse",),),
+    inputs=_LOGITS,
+)
+CROSS_ENTROPY_BACKWARD = Kernel(
+    "cross-entropy backward",
+    made("cross_entropy", "CrossEntropyBackward"),
+    {
+        "x": MATRIX,
+        "target": TARGETS,
+        "dloss": STRIDED_ROWS,
+        "lse": ROWS,
+        "dx": MATRIX,
+        "scale": SCALE,
+        "ignore_index": IGNORE_INDEX,
+    },
+    {"dx": lambda g, dtype: _gradient_error(g, _scaled(g), g.lse, dtype)},
+    optional=(("scale",),),
+    inputs=_LOGITS | {"lse": lambda normal, g: qt.reference.logsumexp(g.x)},
+)
+CROSS_ENTROPY_FUSED = Kernel(
+    "cross-entropy fused",
+    made("cross_entropy", "CrossEntropyFused"),
+    {"x": MATRIX, "target": TARGETS, "loss": ROWS, "lse": ROWS, "dx": MATRIX, "ignore_index": IGNORE_INDEX},
+    _ERRORS | {"dx": lambda g, dtype: _gradient_error(g, 1.0, None, dtype)},
+    optional=(("lse",),),
+    inputs=_LOGITS,
+)
+
+_ALL = (SOFTMAX, SOFTMAX_BACKWARD, RMSNORM, RMSNORM_BACKWARD, LAYERNORM, LAYERNORM_BACKWARD)
+_ALL += (CROSS_ENTROPY, CROSS_ENTROPY_BACKWARD, CROSS_ENTROPY_FUSED)
+KERNELS = {kernel.name: kernel for kernel in _ALL}  # of those that spread rows by the rule
