@@ -1,5 +1,6 @@
 """How the book is found, cited, answered and looked up: a small site with all settings on, and the built site as it stands."""
 
+import functools
 import json
 import re
 import shutil
@@ -72,6 +73,7 @@ def small(root, tmp_path_factory):
     return out, ["book/intro", *files]
 
 
+@functools.cache
 def page(site, name):
     return BeautifulSoup((site / f"{name}.html").read_text(encoding="utf-8"), "html.parser")
 
@@ -219,16 +221,12 @@ def test_every_public_name_is_in_the_reference_with_its_docstring(small):
     assert len(names) > 90 and [name for name in names if name not in places] == []
     for name in names:
         path, _, place = places[name].partition("#")
-        text = page_text(site / path, place.replace("$", name))
+        found = page(site, path.removesuffix(".html")).find(id=place.replace("$", name))
+        text = found.find_parent("dl").get_text()
         thing = getattr(import_module(name.rpartition(".")[0]), name.rpartition(".")[2])
         if callable(thing) and thing.__doc__:
             words = re.findall(r"\w+", thing.__doc__)[:3]
             assert all(word in text for word in words), name
-
-
-def page_text(path, place, pages={}):  # noqa: B006 - read once
-    soup = pages.setdefault(path, BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser"))
-    return soup.find(id=place).find_parent("dl").get_text()
 
 
 def test_every_command_is_in_the_reference(small):
@@ -342,14 +340,3 @@ def test_the_built_site_without_addresses_names_none(root, built):
     text = page(site, names[3]).select_one(".qt-foot").get_text()
     assert ("Edit this page" in text) == ("Report an error on this page" in text) == bool(settings["repository"]["url"])
     assert not settings["sphinx"]["config"]["comments"] and not page(site, names[3]).select('script[src^="http"]')
-
-
-def test_the_built_site_has_what_readers_of_other_kinds_ask_for(built):
-    site, names = built
-    links = re.findall(r"^- \[.+\]\((.+?)\): ", (site / "llms.txt").read_text(encoding="utf-8"), re.MULTILINE)
-    assert len(links) == len(names) - 1 and all((site / link).exists() for link in links)
-    assert ElementTree.parse(site / "feed.xml").getroot().findall(f"{ATOM}entry")
-    assert page(site, "404").article.h1.get_text().startswith("There is no page here")
-    assert re.search(r'BUILD = "[0-9a-f]{16}"', (site / "sw.js").read_text(encoding="utf-8"))
-    chapter = str(page(site, "notebooks/05-block-reduce").article)
-    assert 'href="../book/reference/notebook.html#quack_tutorial.simulate"' in chapter

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 HEAVY = {"cutlass", "cuda", "torch", "matplotlib"}
 
 # From the ground up: a name imports what stands on the lines before its own.
@@ -71,13 +71,18 @@ def modules_of(root) -> dict[str, Path]:
     return found
 
 
+def statements(node, at_load=True):
+    """(statement, whether it is executed when the module is loaded) of all below a node."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.expr):
+            yield child, at_load
+            yield from statements(child, at_load and not isinstance(child, FUNCTIONS))
+
+
 def imports(source: str, module: str, is_package: bool):
     """(dotted name, whether it happens when the module is loaded) for each import; relative ones made absolute."""
-    tree = ast.parse(source)
-    inside = {id(node) for function in ast.walk(tree) if isinstance(function, FUNCTIONS) for node in ast.walk(function)}
     package = module if is_package else module.rpartition(".")[0]
-    for node in ast.walk(tree):
-        at_load = id(node) not in inside
+    for node, at_load in statements(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from ((alias.name, at_load) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

@@ -1,4 +1,4 @@
-"""The notebooks in JupyterLab, in a real browser, as a reader runs them; two of them in Notebook 7 and without a browser, too.
+"""The notebooks in JupyterLab, in a real browser, as a reader runs them; two of them in Notebook 7, too.
 
 `tests/site/jupyter.mjs` does what a reader does, this file judges. Skipped where JupyterLab, Chromium or Node.js is missing; with
 SITE_TEST=required, as in .ci/run, that is a failure. With NOTEBOOKS=two, as in .ci/run, only two chapters are opened.
@@ -127,20 +127,6 @@ def test_a_notebook_runs_in_notebook_7(home, environment, name):
     with served("jupyter-notebook", home, environment, "--JupyterNotebookApp.expose_app_in_browser=True") as address:
         answer = opened(f"{address}/notebooks/{name}.ipynb")
     assert answer["players"] >= 3 and answer["folds"] >= 5 and answer["unsolved"]
-
-
-@pytest.mark.parametrize("name", TWO)
-def test_a_notebook_runs_without_a_browser(environment, home, tmp_path, name):
-    program = Path(sys.executable).with_name("jupyter-execute")
-    if not program.exists():
-        skip_unless_required("jupyter execute is not installed")
-    shutil.copy(ROOT / f"notebooks/{name}.ipynb", tmp_path)
-    done = subprocess.run(
-        [program, "--inplace", tmp_path / f"{name}.ipynb"], env=environment, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    cells = json.loads((tmp_path / f"{name}.ipynb").read_text(encoding="utf-8"))["cells"]
-    assert all(cell["execution_count"] for cell in cells if cell["cell_type"] == "code")
 
 
 def test_a_notebook_that_is_not_trusted_says_how_its_drawings_come(jupyter, home):

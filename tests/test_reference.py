@@ -189,72 +189,20 @@ def test_targets_out_of_range_and_ignored():
     np.testing.assert_array_equal(gradient, [[0.5, 0.5], [0.5, 0.5], [0, 0], [-0.5, 0.5]])
 
 
-def float32_results(dtype, M, N):
-    """What float32 arithmetic gives for every operation, rounded to `dtype`: {name: (error function, result)}."""
-    generator = torch.Generator().manual_seed(4)
-    narrow = getattr(torch, dtype)
-    x, dy = (torch.randn(M, N, generator=generator).to(narrow) for _ in range(2))
-    w, b = (torch.randn(N, generator=generator) for _ in range(2))
-    target, dloss = torch.randint(N, (M,), generator=generator), torch.randn(M, generator=generator)
-    y = torch.softmax(x.float(), -1).to(narrow)
-    xs, dys, ys = x.float(), dy.float(), y.float()
-    rstd = torch.rsqrt(xs.square().mean(-1) + 1e-6)
-    normalised = xs * rstd[:, None]
-    wdy = w * dys
-    mean = xs.mean(-1)
-    deviation = torch.rsqrt((xs - mean[:, None]).square().mean(-1) + 1e-5)
-    centred = (xs - mean[:, None]) * deviation[:, None]
-    lse = torch.logsumexp(xs, 1)
-    hit = torch.nn.functional.one_hot(target, N)
-    n = [t.double().numpy() for t in (x, dy, y, w, b, rstd, dloss, lse)]
-    X, DY, Y, W, B, RSTD, DLOSS, LSE = n
-    T = target.numpy()
-    ref = reference
-    return {
-        "softmax_backward": (
-            lambda r: ref.softmax_backward_error(Y, DY, r, dtype),
-            (ys * (dys - (ys * dys).sum(-1, keepdim=True))).to(narrow),
-        ),
-        "rmsnorm": (lambda r: ref.rmsnorm_error(X, r, dtype, W, B), (normalised * w + b).to(narrow)),
-        "rstd": (lambda r: ref.rmsnorm_rstd_error(X, r), rstd),
-        "dx": (
-            lambda r: ref.rmsnorm_dx_error(X, DY, r, dtype, W),
-            (rstd[:, None] * (wdy - normalised * (normalised * wdy).mean(-1, keepdim=True))).to(narrow),
-        ),
-        "dw": (lambda r: ref.rmsnorm_dw_error(X, DY, r, dtype, RSTD), (dys * normalised).sum(0).to(narrow)),
-        "db": (lambda r: ref.rmsnorm_db_error(DY, r, dtype), dys.sum(0).to(narrow)),
-        "layernorm": (lambda r: ref.layernorm_error(X, r, dtype, W, B), (centred * w + b).to(narrow)),
-        "mean": (lambda r: ref.layernorm_stats_error(X, r, deviation.double().numpy()), mean),
-        "1 / deviation": (lambda r: ref.layernorm_stats_error(X, mean.double().numpy(), r), deviation),
-        "layernorm's dx": (
-            lambda r: ref.layernorm_dx_error(X, DY, r, dtype, W),
-            (
-                deviation[:, None]
-                * (wdy - wdy.mean(-1, keepdim=True) - centred * (centred * wdy).mean(-1, keepdim=True))
-            ).to(narrow),
-        ),
-        "layernorm's dw": (lambda r: ref.layernorm_dw_error(X, DY, r, dtype), (dys * centred).sum(0).to(narrow)),
-        "lse": (lambda r: ref.logsumexp_error(X, r), lse),
-        "loss": (lambda r: ref.cross_entropy_error(X, T, r), lse - xs.gather(1, target[:, None])[:, 0]),
-        "dlogits": (
-            lambda r: ref.cross_entropy_backward_error(X, T, DLOSS, r, dtype, LSE),
-            ((torch.exp(xs - lse[:, None]) - hit) * dloss[:, None]).to(narrow),
-        ),
-    }
-
-
-@pytest.mark.parametrize("dtype", reference.FORMATS)
-@pytest.mark.parametrize("M, N", [(40, 8), (64, 1000), (8, 9001)])
-def test_error_accepts_float32_arithmetic_and_refuses_one_wrong_element(dtype, M, N):
-    for name, (error, result) in float32_results(dtype, M, N).items():
-        good = result.double().numpy()
-        assert error(good) <= 1.0, (name, error(good))
-        assert dtype != "float32" or error(good) > 0, name  # narrow types may hit every rounding
-        flat = np.argmax(np.abs(good))
-        for wrong in (good.flat[flat] * 1.02, NAN, 0.0):
-            bad = good.copy()
-            bad.flat[flat] = wrong
-            assert error(bad) > 1.0, (name, wrong)
+@pytest.mark.parametrize(
+    ("exact", "error"),
+    [
+        (reference.rmsnorm_rstd, reference.rmsnorm_rstd_error),
+        (reference.logsumexp, reference.logsumexp_error),
+    ],
+)
+def test_a_number_of_each_row_is_right_in_float32_and_wrong_by_a_fiftieth(exact, error):
+    """Of results test_operations does the same."""
+    (x,) = doubles(5, (8, 9001))
+    right = exact(x.numpy()).astype(np.float32)
+    assert 0 < error(x.numpy(), right) <= 1
+    for wrong in (1.02 * right[3], NAN, 0.0):
+        assert error(x.numpy(), np.where(np.arange(8) == 3, wrong, right)) > 1
 
 
 def test_bounds_follow_the_terms_where_they_cancel():

@@ -20,7 +20,6 @@ def said(kernel, *tensors, **options):
 RIGHT = {
     "store": (k.raised(), ints(1), ints(32), ints(32)),
     "exchange": (k.raised(word="exchange"), ints(1), ints(32), ints(32)),
-    "meeting": (k.meeting(), ints(2, 32), ints(1), ints(2, 32)),
     "lock": (k.locked(), ints(1), ints(1)),
     "peer": (k.peer(), ints(2, 32).astype(np.float32), ints(2, 32).astype(np.float32)),
     "count of a block": (k.count_each("cta"), ints(1)),

@@ -408,16 +408,6 @@ def test_products_hold_every_copy_once(block, tiler):
             assert by_hand(blocked[i]) == [raked[i](c // b + t * (c % b)) for c in range(b * t)]
 
 
-@pytest.mark.parametrize("rows, lanes, vector", [(1, 256, 4), (4, 64, 8), (8, 32, 1), (2, 128, 2)])
-def test_row_major_threads_with_contiguous_vectors(rows, lanes, vector):
-    threads = la.make_ordered_layout((rows, lanes), order=(1, 0))
-    values = la.make_ordered_layout((1, vector), order=(1, 0))
-    tiler, tv = algebra.make_layout_tv(threads, values)
-    assert tiler == (rows, lanes * vector)
-    for t, v in itertools.product(range(rows * lanes), range(vector)):
-        assert la.idx2crd(tv((t, v)), tiler) == (t // lanes, t % lanes * vector + v)
-
-
 @examples
 @given(layouts(extents=POWERS), st.sampled_from([1, 2, 4]))
 def test_recast_covers_the_same_bytes(layout, factor):
@@ -440,13 +430,6 @@ def test_the_common_vector_is_contiguous_in_both(a, data):
     run = list(range(la.size(common)))
     assert [a(i) for i in by_hand(common)] == run == [b(i) for i in by_hand(common)]
     assert algebra.max_common_vector(a, b) == len(run)
-
-
-def test_tile_to_shape_repeats_the_atom():
-    atom = la.make_layout((8, 4), stride=(4, 1))
-    tiled = algebra.tile_to_shape(atom, (16, 16), order=(0, 1))
-    for i, j in itertools.product(range(16), range(16)):
-        assert tiled((i, j)) == atom((i % 8, j % 4)) + 32 * (i // 8 + 2 * (j // 4))
 
 
 # ---- tensor-layouts -------------------------------------------------------------------------------------------------

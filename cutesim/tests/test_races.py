@@ -3,11 +3,10 @@
 from time import perf_counter
 
 import pytest
-from log import Log, at, span
+from log import Log, span
 from rules import RULES, reduced_over_a_cluster
 
 from cutesim.analysis import races
-from cutesim.trace import Trace
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -30,16 +29,6 @@ def test_exit_before_a_transfer_has_landed_is_found_beside_the_early_read():
 
 def test_a_trace_of_nothing_has_no_findings():
     assert races(Log().trace()) == ()
-
-
-def test_a_saved_trace_has_the_same_findings(tmp_path):
-    log = Log()
-    log.store(31, at(l0=0))
-    log.load(35, at(l0=0), warp=1)
-    trace = log.trace()
-    trace.save(tmp_path / "run.npz")
-    found = races(Trace.load(tmp_path / "run.npz"))
-    assert len(found) == 1 and [str(f) for f in found] == [str(f) for f in races(trace)]
 
 
 def test_many_accesses_take_milliseconds():

@@ -68,7 +68,6 @@ CASES = [
     (hand_over.raised(order="relaxed"), ints(1), ints(32), ints(32)),
     (hand_over.count_each("cta"), ints(2)),
     (hand_over.count_each("cta", too_fast=True), ints(2)),
-    *((hand_over.meeting(**{side: False}), ints(2, 32), ints(1), ints(2, 32)) for side in ("before", "after")),
     *((hand_over.locked(**{side: False}), ints(1), ints(1)) for side in ("before", "after")),
     (hand_over.locked(stored=True), ints(1), ints(1)),
     *((hand_over.asked("noted", test), ints(32)) for test in (False, True)),

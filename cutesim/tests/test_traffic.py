@@ -1,4 +1,4 @@
-"""Sectors, bytes, wavefronts and exchanges against cases done by hand."""
+"""Sectors and wavefronts against brute force; bytes, exchanges and totals against cases done by hand."""
 
 import json
 
@@ -12,45 +12,7 @@ from cutesim.trace import Op, ShuffleKind, Space
 G = dict(space=Space.GMEM)
 
 
-def request(addresses, nbytes=4, op=Op.LOAD):
-    """The one request of a log with one global access."""
-    log = Log()
-    log.access(3, op, addresses, nbytes, **G)
-    (row,) = analysis.requests(log.trace())
-    return row
-
-
-# ---- sectors --------------------------------------------------------------------------------------------------------
-
-BY_HAND = {
-    # name: (start, stride, lanes, bytes a lane, sectors, at least)
-    "4 bytes in a row: 128 bytes": (0, 4, 32, 4, 4, 4),
-    "every other word": (0, 8, 32, 4, 8, 4),
-    "every eighth word: a sector each": (0, 32, 32, 4, 32, 4),
-    "16 bytes a lane: 512 bytes": (0, 16, 32, 16, 16, 16),
-    "4 bytes past a boundary": (4, 4, 32, 4, 5, 4),
-    "16 bytes past a boundary, 16 a lane": (16, 16, 32, 16, 17, 16),
-    "32 bytes past a boundary is aligned": (32, 4, 32, 4, 4, 4),
-    "all lanes at one word": (64, 0, 32, 4, 1, 1),
-    "2 bytes in a row": (0, 2, 32, 2, 2, 2),
-    "one lane": (0, 4, 1, 4, 1, 1),
-    "a column of a 32 x 32 tile": (0, 128, 32, 4, 32, 4),
-    "an access across a boundary": (28, 0, 1, 8, 2, 1),
-    "lanes that overlap by half": (0, 4, 32, 8, 5, 5),  # 132 bytes
-}
-
-
-@pytest.mark.parametrize("name", BY_HAND)
-def test_sectors_of_a_request(name):
-    start, stride, lanes, nbytes, sectors, ideal = BY_HAND[name]
-    row = request(span(start, stride, range(lanes)), nbytes)
-    assert (row["sectors"], row["ideal_sectors"]) == (sectors, ideal)
-    assert (row["lanes"], row["bytes"]) == (lanes, lanes * nbytes)
-
-
-def test_the_order_of_the_lanes_makes_no_difference():
-    shuffled = np.random.default_rng(0).permutation(span(0))
-    assert request(shuffled)["sectors"] == 4
+# ---- sectors: of more patterns tests/validation/test_access_patterns.py has what an H200 counted ----------------------
 
 
 def test_sectors_by_brute_force():
@@ -61,7 +23,11 @@ def test_sectors_by_brute_force():
         if (addresses < 0).all():
             continue
         touched = {a + k for a in addresses[addresses >= 0].tolist() for k in range(nbytes)}
-        row = request(addresses, nbytes)
+        log = Log()
+        log.load(3, addresses, nbytes, **G)
+        (row,) = analysis.requests(log.trace())
+        lanes = int((addresses >= 0).sum())
+        assert (row["lanes"], row["bytes"]) == (lanes, lanes * nbytes)
         assert row["sectors"] == len({b // 32 for b in touched})
         assert row["ideal_sectors"] == -(-len(touched) // 32)
 
@@ -125,97 +91,44 @@ def test_bulk_copies_and_cp_async_are_bytes_too():
 
 # ---- banks ----------------------------------------------------------------------------------------------------------
 
-BANKS = {
-    # name: (addresses, bytes a lane, wavefronts, without conflicts)
-    "a row of floats": (span(0), 4, 1, 1),
-    "a column of a 32 x 32 tile": (span(0, 128), 4, 32, 1),
-    "a column of a 32 x 33 tile": (span(0, 132), 4, 1, 1),
-    "every other word": (span(0, 8), 4, 2, 1),
-    "every fourth word": (span(0, 16), 4, 4, 1),
-    "stride 3 words": (span(0, 12), 4, 1, 1),
-    "one word for all": (span(64, 0), 4, 1, 1),
-    "two words of one bank, broadcast": (np.where(np.arange(32) < 16, 0, 128), 4, 2, 1),
-    "halves of words": (span(0, 2), 2, 1, 1),
-    "8 bytes a lane in a row": (span(0, 8), 8, 2, 2),
-    "16 bytes a lane in a row": (span(0, 16), 16, 4, 4),
-    "8 bytes a lane, every other": (span(0, 16), 8, 4, 2),
-    "16 bytes a lane, a column of 128-byte rows": (span(0, 128), 16, 32, 4),
-    "16 bytes a lane, a column of 144-byte rows": (span(0, 144), 16, 4, 4),
-    "16 bytes by one quarter of the warp": (span(0, 16, range(8)), 16, 1, 1),
-    "16 bytes by one lane": (at(l9=0), 16, 1, 1),
-    "8 bytes by one half of the warp": (span(0, 8, range(16, 32)), 8, 1, 1),
-}
-
-
-L = np.arange(32)
-# name: (addresses, bytes, loading, storing). The loads, except the two with lane xor 2, are what an H200 counted; stores of
-# several lanes to one address are the model's.
-SHARED_ADDRESSES = {
-    "8 bytes, neighbours at one address": (L // 2 * 8, 8, 1, 2),
-    "8 bytes, all at one address": (L * 0, 8, 1, 2),
-    "8 bytes, pairs of one bank": (L // 2 * 256, 8, 16, 16),
-    "8 bytes, every eighth lane at one address": (L % 8 * 8, 8, 2, 2),
-    "8 bytes, lane and lane xor 2": ((L // 4 * 2 + L % 2) * 8, 8, 1, 2),
-    "16 bytes, neighbours at one address": (L // 2 * 16, 16, 2, 4),
-    "16 bytes, all at one address": (L * 0, 16, 2, 4),
-    "16 bytes, lane and lane xor 2": ((L // 4 * 2 + L % 2) * 16, 16, 2, 4),
-    "16 bytes, every fourth lane": (np.where(L % 4 == 0, L * 16, -1), 16, 4, 4),
-    "4 bytes, neighbours at one address": (L // 2 * 4, 4, 1, 1),
-}
-
-
-@pytest.mark.parametrize("name", SHARED_ADDRESSES)
-def test_loads_by_pairs_take_twice_the_lanes_a_wavefront_and_stores_do_not(name):
-    addresses, nbytes, loading, storing = SHARED_ADDRESSES[name]
-    log = Log()
-    log.load(3, addresses, nbytes)
-    log.store(4, addresses, nbytes)
-    log.cp_async(5, addresses, addresses, nbytes)
-    found = analysis.requests(log.trace(), Space.SMEM)
-    assert found["wavefronts"].tolist() == [loading, storing, storing]
-
 
 def test_cp_async_writes_zeros_and_reads_nothing_where_it_has_no_source():
     log = Log()
-    log.cp_async(3, span(0), np.where(L < 8, span(0), -1))
+    log.cp_async(3, span(0), np.where(np.arange(32) < 8, span(0), -1))
     log.cp_async(4, span(0), np.full(32, -1))
     read, written = (analysis.requests(log.trace(), space) for space in (Space.GMEM, Space.SMEM))
     assert (read["lanes"].tolist(), read["sectors"].tolist()) == ([8], [1])
     assert (written["lanes"].tolist(), written["wavefronts"].tolist()) == ([32, 32], [1, 1])
 
 
-@pytest.mark.parametrize("name", BANKS)
-@pytest.mark.parametrize("block", [0, 3])
-def test_wavefronts(name, block):
-    addresses, nbytes, wavefronts, ideal = BANKS[name]
-    log = Log(grid=4)
-    log.load(3, addresses, nbytes, block=block)
-    (row,) = analysis.requests(log.trace(), Space.SMEM)
-    assert (row["wavefronts"], row["ideal_wavefronts"]) == (wavefronts, ideal)
-
-
 def test_wavefronts_by_brute_force():
+    """Where lanes read one address by pairs, loads take twice the lanes a wavefront, and stores do not."""
     rng = np.random.default_rng(2)
     for i in range(300):
         nbytes = int(rng.choice([1, 2, 4, 8, 16]))
         addresses = rng.integers(0, 200, 32) * nbytes
         together = (0, 1, 2)[i % 3]  # lane and lane xor this read one address
-        addresses = np.where(rng.random(32) < 0.7, addresses[np.arange(32) & ~together], -1)
+        addresses = np.where(rng.random(32) < (0.7, 0.1)[i % 2], addresses[np.arange(32) & ~together], -1)
         if (addresses < 0).all():
             continue
-        pairs = [(a, addresses[lane ^ together]) for lane, a in enumerate(addresses)]
-        by_pairs = together and all(a == b or min(a, b) < 0 for a, b in pairs)
-        lanes, total = 32 * 4 // max(4, nbytes) * (2 if by_pairs and nbytes > 4 else 1), 0
-        for first in range(0, 32, lanes):
-            words = {}
-            for a in addresses[first : first + lanes]:
-                for byte in range(nbytes) if a >= 0 else ():
-                    word = (int(a) + byte) // 4
-                    words.setdefault(word % 32, set()).add(word)
-            total += max((len(w) for w in words.values()), default=0)
-        log = Log()
-        (log.load if together else log.store)(3, addresses, nbytes)
-        assert analysis.bank_conflicts(log.trace()).total["wavefronts"] == total
+        pairs = [[(a, addresses[lane ^ apart]) for lane, a in enumerate(addresses)] for apart in (1, 2)]
+        by_pairs = any(all(a == b or min(a, b) < 0 for a, b in both) for both in pairs)
+        log = Log(grid=4)
+        wanted = []
+        for op in (Op.LOAD, Op.STORE):
+            log.access(3, op, addresses, nbytes, block=i % 4)
+            lanes = 32 * 4 // max(4, nbytes) * (2 if op == Op.LOAD and by_pairs and nbytes > 4 else 1)
+            fullest = []
+            for first in range(0, 32, lanes):
+                words = {}
+                for a in addresses[first : first + lanes]:
+                    for byte in range(nbytes) if a >= 0 else ():
+                        word = (int(a) + byte) // 4
+                        words.setdefault(word % 32, set()).add(word)
+                fullest.append(max((len(w) for w in words.values()), default=0))
+            wanted.append((sum(fullest), sum(most > 0 for most in fullest)))
+        found = analysis.requests(log.trace(), Space.SMEM)
+        assert list(zip(found["wavefronts"], found["ideal_wavefronts"])) == wanted
 
 
 def test_bank_conflicts_by_line():

@@ -3,22 +3,12 @@
 from log import Log, at, span
 
 from cutesim.analysis.unwritten import unwritten_reads
-from cutesim.trace import Space
 
 
 def found(log):
     reads = unwritten_reads(log.trace())
     assert all(read.what.endswith(" of buffer") for read in reads)
     return [(read.line.number, read.block, read.thread, int(read.what.split()[1])) for read in reads]
-
-
-def test_what_was_written_may_be_read():
-    log = Log()
-    log.store(1, span(0))
-    log.barrier(2)
-    log.load(3, span(0, lanes=range(16)), nbytes=8, warp=1)  # overlapping pairs
-    log.load(3, span(0, stride=8, lanes=range(16)), nbytes=8, warp=1)
-    assert found(log) == []
 
 
 def test_the_first_read_of_a_line_is_named_with_who_reads_what():
@@ -37,14 +27,6 @@ def test_half_of_a_word_is_not_the_word():
     log.load(2, at(l0=0), nbytes=4)
     log.load(3, at(l0=0), nbytes=2)
     assert found(log) == [(2, 0, 0, 0)]
-
-
-def test_what_is_written_later_was_not_there():
-    log = Log()
-    log.load(1, at(l5=64))
-    log.store(2, at(l5=64))
-    log.load(1, at(l5=64))
-    assert found(log) == [(1, 0, 5, 16)]
 
 
 def test_an_update_reads_too():
@@ -84,12 +66,3 @@ def test_a_launch_finds_nothing_of_the_one_before():
     log.launch()
     log.load(2, at(l0=0))
     assert found(log) == [(2, 0, 0, 0)]
-
-
-def test_uses_of_an_mbarrier_and_global_memory_are_not_looked_at():
-    log = Log()
-    log.init(1)
-    log.arrive(2)
-    log.wait(3)
-    log.load(4, span(0), space=Space.GMEM)
-    assert found(log) == []

@@ -65,3 +65,8 @@ def __getattr__(name):
     from quack_tutorial.ops import modules
 
     return getattr(modules, name)
+
+
+def __dir__():
+    """All names, those of classes too that are not loaded yet: the reference lists them."""
+    return sorted({*globals(), *__all__})

@@ -11,16 +11,6 @@ from quack_tutorial.operations.softmax import formula as softmax_torch
 SOFTMAX = OPERATIONS["softmax"]
 
 
-@pytest.mark.parametrize("dtype, factor", [("float32", 1 + 1e-4), ("bfloat16", 1.05), ("float16", 1.01)])
-def test_torch_s_softmax_is_right_and_one_that_is_a_little_off_is_not_timed(dtype, factor):
-    x = torch.randn(50, 777, generator=torch.Generator().manual_seed(0)).to(getattr(torch, dtype))
-    error = correctness.error_of(SOFTMAX, (x,), softmax_torch(x), seed=0)
-    assert 0 < error <= 1 and correctness.judgement(error, is_ours=True) is None
-    y = (softmax_torch(x.double()) * factor).to(x.dtype)
-    problem = correctness.judgement(correctness.error_of(SOFTMAX, (x,), y, seed=0), is_ours=True)
-    assert "times the tolerance" in problem
-
-
 def test_one_unwritten_element_in_a_row_that_is_not_sampled_is_found():
     x = torch.randn(5000, 600)
     y = softmax_torch(x)

@@ -245,12 +245,13 @@ def test_losses_and_gradients_far_from_zero(middle, N):
 
 
 @pytest.mark.parametrize("reduction", ("mean", "sum", "none"))
-@pytest.mark.parametrize("dtype", (BF16, F16), ids=name)
-def test_losses_of_16_bit_logits_in_float32_with_weights_and_smoothing(dtype, reduction):
+@pytest.mark.parametrize("dtype, middle", ((F32, 0.0), (F32, 1e4), (BF16, 0.0), (F16, 0.0)), ids=name)
+def test_losses_in_float32_with_weights_and_smoothing(dtype, middle, reduction):
     N, target = 320, targets(7, 320, ignored=(2,))
+    of_gradient = dict(rtol=2e-5, atol=2e-6) if dtype == F32 else dict(rtol=2**-7, atol=2e-3)
     for weight in (None, randn(N, seed=3).abs()):
-        for smoothing in (0.0, 0.1):
-            x = randn(7, N, dtype=dtype, grad=True)
+        for smoothing in (0.0, 0.1, 1.0) if dtype == F32 else (0.0, 0.1):
+            x = (randn(7, N, dtype=dtype) + middle).requires_grad_()
             X = x.detach().double().requires_grad_()
             options = dict(reduction=reduction, label_smoothing=smoothing)
             loss = ops.cross_entropy(x, target, weight, dtype=F32, **options)
@@ -259,7 +260,7 @@ def test_losses_of_16_bit_logits_in_float32_with_weights_and_smoothing(dtype, re
             torch.testing.assert_close(loss.double(), wanted, rtol=2e-6, atol=1e-6)
             loss.sum().backward()
             wanted.sum().backward()
-            torch.testing.assert_close(x.grad.double(), X.grad, rtol=2**-7, atol=2e-3)
+            torch.testing.assert_close(x.grad.double(), X.grad, **of_gradient)
             with torch.no_grad():
                 again = ops.cross_entropy(x, target, weight, dtype=F32, **options)
             torch.testing.assert_close(again, loss.detach(), rtol=0, atol=0)

@@ -81,9 +81,6 @@ def test_loops_without_end_are_stopped():
     ("line", "says"),
     [
         ("from quack_tutorial.kernels.reduce import block_reduce", "none of the package's solves it"),
-        ("import quack_tutorial as qt", "none of the package's solves it"),
-        ("from grading import block_reduce", "none of the package's solves it"),
-        ("import numpy.random", "needs cutlass, math and operator only"),
         ("import os", "needs cutlass, math and operator only"),
         ("from . import grade", "needs cutlass, math and operator only"),
         ("from math import *", "name what you use"),
@@ -92,20 +89,11 @@ def test_loops_without_end_are_stopped():
             "uses __syncthreads, which is CUDA C++'s name; here it is cute.arch.sync_threads()",
         ),
         ("async def wait():\n    pass", "uses async, which"),
-        ("open('job.json')", "uses open"),
-        ("__import__('os')", "uses __import__"),
-        ("eval('1')", "uses eval"),
-        ("cute.jit.__globals__", "uses __globals__"),
-        ("from operator import attrgetter", "uses attrgetter"),
-        ("import operator\noperator.attrgetter('a')", "uses attrgetter"),
-        ("().__class__.__base__.__subclasses__()", "which a submission may not"),
-        ("(x for x in ()).gi_frame", "uses gi_frame"),
         ("math = cutlass.open", "uses open"),
-        ("'{0.__globals__}'.format(print)", "uses format"),
-        ("match 1:\n    case int(real=1, __class__=c):\n        pass", "uses __class__"),
     ],
 )
 def test_what_a_submission_may_not_do(line, says):
+    """And what it may use instead; of attacks test_attacks has more."""
     with pytest.raises(Refused) as refused:
         submission.load("answer.py", HEAD + line + "\n" + RIGHT, "RowArgmax")
     assert says in str(refused.value)

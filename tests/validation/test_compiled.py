@@ -111,33 +111,6 @@ def test_rules_explain_and_are_named(subjects):
     assert rules("cross-entropy(7 x 71, congruent, (8, 32, 1, 2), gap 0, ignored -100)") == {"not taken"}
 
 
-@pytest.mark.parametrize(
-    ("instruction", "operands", "found"),
-    [
-        ("ld.global.nc.L1::no_allocate.v4.f32", "{%f1, %f2, %f3, %f4}, [%rd1]", ("global", "load", 16)),
-        ("ld.global.L2::cache_hint.v4.b32", "{%r1, %r2, %r3, %r4}, [%rd1], %rd2", ("global", "load", 16)),
-        ("ld.global.L1::evict_last.L2::cache_hint.v2.b32", "{%r1, %r2}, [%rd1], %rd2", ("global", "load", 8)),
-        (
-            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint",
-            "[%r1], [%rd1], %r2, [%r3], %rd2",
-            ("shared", "bulk load", 0),
-        ),
-        ("createpolicy.fractional.L2::evict_last.b64", "%rd1", None),
-        ("st.shared::cluster.b64", "[%r1], %rd2", ("cluster", "store", 8)),
-        ("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32", "[%r1]", ("cluster", "st.async", 8)),
-        ("cp.async.cg.shared.global", "[%r1], [%rd1], 16, %r2", ("shared", "cp.async", 16)),
-        ("cp.async.commit_group", "", None),
-        ("cp.async.bulk.commit_group", "", None),
-        ("atom.acq_rel.gpu.global.add.u32", "%r1, [%rd1], 1", ("global", "atomic", 4)),
-        ("ld.param.b64", "%rd1, [p]", None),
-        ("ld.b16", "%rs1, [%rd1]", ("generic", "load", 2)),
-        ("mbarrier.init.shared.b64", "[%r1], %r2", None),
-    ],
-)
-def test_what_an_instruction_accesses(instruction, operands, found):
-    assert compiled.access(instruction, operands) == found
-
-
 def test_a_shuffle_is_uniform_only_of_indices_by_lane_0_of_the_whole_warp():
     head = "mov.u32 %r1, %tid.x;\nshr.u32 %r2, %r1, 5;\nld.global.b32 %r3, [%rd1];\nadd.s32 %r4, %r2, %r3;\n"
 

@@ -144,16 +144,11 @@ nested_with_none:
     def nested(a):
         return a
     x[tidx] = nested()
-lambda_with_none:
-    inner = lambda a: a
-    x[tidx] = inner()
 index_of_a_list: x[tidx] = [1.0, 2.0][2]
-key_of_a_dict: x[tidx] = {"a": 1.0}["b"]
 division_by_zero: x[tidx] = 1.0 / (len("ab") - 2)
 asserts: assert len("ab") == 3, "not three"
 int_of_a_word: x[tidx] = int("two")
 attribute_of_a_function: x[tidx] = reader_helper.factor
-index_of_a_function: x[tidx] = reader_helper[0]
 plus_of_an_object: x[tidx] = SCALED + 1
 class_without_arguments: x[tidx] = Scaled().factor
 list_without_append: [].add(1)
@@ -169,9 +164,6 @@ divmod_of_numbers:
 constexpr_comprehension:
     first = [x[i] for i in cutlass.range_constexpr(2)]
     out[tidx] = first[0] + first[1]
-constexpr_sequence:
-    first, second = tuple(cutlass.range_constexpr(2))
-    out[tidx] = x[first] + x[second]
 int_of_index: out[tidx] = x[int(tidx)]
 item: out[tidx] = x[tidx].item()
 width_of_a_shuffle: out[tidx] = cute.arch.shuffle_sync_bfly(x[tidx], offset=1, width=16)

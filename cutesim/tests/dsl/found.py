@@ -135,7 +135,6 @@ swap_registers = lane:
 comprehension_range = 3 * lane:
     parts = [x[tidx] * float(k) for k in range(3)]
     out[tidx] = parts[0] + parts[1] + parts[2]
-builtin_max = np.maximum(lane, 7): out[tidx] = max(x[tidx], 7.0)
 """,
 )
 

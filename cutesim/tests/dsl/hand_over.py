@@ -45,21 +45,6 @@ raised(flag, d, out, *, release='gpu', acquire='gpu', word='store', sync=True, o
                 seen = cute.arch.load(flag.iterator, Int32, sem="acquire", scope=acquire)  # acquire
         cute.arch.sync_warp()
         out[lane] = d[31 - lane]
-meeting(d, count, out, *, before=True, after=True) @launched(32, blocks=2):
-    """Two blocks write, meet at a count, and read what the other wrote."""
-    lane, block = cute.arch.lane_idx(), cute.arch.block_idx()[0]
-    d[block, lane] = lane
-    cute.arch.sync_warp()
-    if lane == 0:
-        if cutlass.const_expr(before):
-            cute.arch.fence_acq_rel_gpu()
-        cute.arch.atomic_add(count.iterator, Int32(1))  # release
-        while cute.arch.atomic_or(count.iterator, Int32(0)) < 2:  # acquire
-            pass
-        if cutlass.const_expr(after):
-            cute.arch.fence_acq_rel_gpu()
-    cute.arch.sync_warp()
-    out[block, lane] = d[1 - block, 31 - lane]
 locked(lock, total, *, after=True, before=True, stored=False) @launched(32, blocks=3):
     """Each block adds 1 to a total that a lock guards; `stored`, and an ordinary store gives the lock back."""
     if cute.arch.thread_idx()[0] == 0:

@@ -284,13 +284,6 @@ polled @launched(64) = x[31::-1]:
 
 write(
     globals(),
-    """
-""",
-)
-
-
-write(
-    globals(),
     '''
 polls_for_ever:
     """Nobody arrives: the loop does not end."""

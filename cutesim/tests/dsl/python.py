@@ -339,14 +339,6 @@ decorators:
     out[5, t] = staged(t)
     out[6, t] = doubled(t)
 counts: out[0] = Int32(fresh() * 100 + fresh())
-""",
-    parameters="out",
-)
-
-
-LACKING = write(
-    globals(),
-    """
 holder: out[0] = Int32(HOLDER({out.element_type: 3}))
 """,
     parameters="out",
@@ -443,22 +435,6 @@ carried:
     out[5] = (Float32(-1.25) * 0.3) * 0.3 + 0.1
     out[6] = Float32((n - 8) % 3 + pair[0])
 ''',
-    parameters="a, b, f, out",
-)
-
-
-REFUSED = write(
-    globals(),
-    """
-""",
-    parameters="a, b, f, out",
-)
-
-
-LACKING_OF_NUMBERS = write(
-    globals(),
-    """
-""",
     parameters="a, b, f, out",
 )
 
