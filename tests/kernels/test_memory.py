@@ -152,7 +152,12 @@ def test_the_compiler_takes_them():
     from bench.memory import compiled_cases
     from quack_tutorial.compiler import ptx
 
-    texts = {name: ptx(kernel, *specs) for name, kernel, specs in compiled_cases()}
+    cases = {name: (kernel, *specs) for name, kernel, specs in compiled_cases()}
+    named = "chase peer", "stream 16 x 4", "stream 8 x 4", "shared stream", "peer stream", "cluster (True, 4, 256)"
+    of_each_kind = {type(kernel): name for name, (kernel, *_) in cases.items()}
+    texts = {name: ptx(*cases[name]) for name in (*named, *of_each_kind.values(), "cluster (False, 4, 256)")}
+    for release in (True, False):
+        assert ("cluster.arrive.relaxed" in texts[f"cluster ({release}, 4, 256)"]) != release
     assert "ld.shared::cluster" in texts["chase peer"]
     assert "ld.global.v4" in texts["stream 16 x 4"] and "ld.global.v2" in texts["stream 8 x 4"]
     assert "ld.shared.v4" in texts["shared stream"] and "ld.shared::cluster.v4" in texts["peer stream"]
