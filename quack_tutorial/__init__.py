@@ -7,7 +7,8 @@
 | `simulate` | runs a kernel on the simulator, warp by warp, and returns its trace and findings  |
 | `check`    | compares a result with what is wanted, and says where it is wrong                 |
 | `judge`    | an exercise's verdict: right for these lengths, or not yet and why                |
-| `lengths`, `drawn` | lengths of all kinds, and numbers, to judge by, drawn anew at each call   |
+| `lengths`, `shapes`, `drawn` | lengths and pairs of them, and numbers, to judge by, drawn anew at each call |
+| `bytes_read` | what a simulated run loaded from its inputs                                     |
 | `verdict`  | the same of whatever an exercise compared itself                                  |
 | `answer`   | a prediction's verdict: right, near or off, and the value                         |
 | `time`     | times a kernel on this machine's GPU, beside a copy and the datasheet             |
@@ -29,7 +30,9 @@ _HOMES = {
     "simulate": "cutesim.simulation",
     "check": "quack_tutorial.notebook",
     "judge": "quack_tutorial.notebook",
+    "bytes_read": "quack_tutorial.notebook",
     "lengths": "quack_tutorial.notebook",
+    "shapes": "quack_tutorial.notebook",
     "drawn": "quack_tutorial.notebook",
     "verdict": "quack_tutorial.notebook",
     "answer": "quack_tutorial.notebook",

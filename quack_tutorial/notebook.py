@@ -89,18 +89,43 @@ def judge(once, cases, of=None) -> bool:
 
 
 def lengths(step=1, most=500) -> list[int]:
-    """Multiples of `step`, drawn anew at each call: `step`, an odd prime times it, a power of two times it, and nearly `most`."""
+    """Multiples of `step`, drawn anew at each call: `step`, twice it, an odd prime times it, a power of two times it, an odd number
+    times six, any number up to `most`, nearly `most`, and two to three times as much."""
     rng, count = np.random.default_rng(), most // step
     primes = [n for n in range(3, count + 1, 2) if all(n % d for d in range(3, n, 2))]
-    near = int(rng.integers(count - count // 4, count + 1))
-    return sorted({step * n for n in (1, int(rng.choice(primes)), 1 << count.bit_length() - 1, near)})
+    six = 12 * rng.integers(0, max(1, count // 12)) + 6
+    near, beyond = rng.integers(count - count // 4, count + 1), rng.integers(2 * count, 3 * count + 1)
+    power, anywhere = 1 << count.bit_length() - 1, rng.integers(1, count + 1)
+    found = 1, 2, rng.choice(primes), power, min(six, count), anywhere, near, beyond
+    return sorted({step * int(n) for n in found})
 
 
-def drawn(*shape, low=-999, high=999, shift=0) -> np.ndarray:
-    """Quarters as float32, drawn anew at each call, whose sums are exact in every order; rows moved up or down by `shift`."""
+def shapes(rows, columns) -> list[tuple[int, int]]:
+    """Pairs of lengths, as `lengths` gives them, in which each occurs with another at random."""
+    few, many = sorted((rows, columns), key=len)
+    mixed = np.random.default_rng().permutation([few[k % len(few)] for k in range(len(many))]).tolist()
+    return list(zip(mixed, many) if few is rows else zip(many, mixed))
+
+
+def drawn(*shape, low=-999, high=999, shift=0, rough=False) -> np.ndarray:
+    """Numbers as float32, drawn anew at each call: quarters, whose sums are exact in every order, or `rough` ones, of many sizes,
+    with all of their bits; rows moved up or down by `shift`."""
     rng = np.random.default_rng()
-    numbers = rng.integers(4 * low, 4 * high + 1, shape) / 4
+    if rough:
+        numbers = rng.standard_normal(shape) * 10.0 ** rng.uniform(-3, 5, shape)
+    else:
+        numbers = rng.integers(4 * low, 4 * high + 1, shape) / 4
     return (numbers + shift * rng.choice((-1, 1), (len(numbers), 1)) if shift else numbers).astype(np.float32)
+
+
+def bytes_read(run, *names) -> int:
+    """How many bytes a simulated run's lanes loaded from the tensors of those names."""
+    from cutesim import analysis
+
+    loads = analysis.requests(run.trace, kind="load")
+    return sum(
+        int(loads["bytes"][loads["tensor"] == k].sum()) for k, t in enumerate(run.trace.tensors) if t.name in names
+    )
 
 
 def verdict(right, why="") -> None:

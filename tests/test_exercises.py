@@ -152,7 +152,12 @@ WRONG = {
         "p -= 1.0": "p = -1.0",
         "128 * tile": "128 * (tile % 4)",
     },
-    ("09", "value_with_z"): {"2.0 * z": "z", "lse * exp": "exp", "gradient += 2.0": "gradient = 2.0"},
+    ("09", "value_with_z"): {
+        "2.0 * z": "z",
+        "2.0 * z * lse": "0.02 * lse",
+        "lse * exp": "exp",
+        "gradient += 2.0": "gradient = 2.0",
+    },
     ("14", "log_softmax_tile"): {
         "return shifted -": "return x -",
         "exp(shifted)": "exp(x)",

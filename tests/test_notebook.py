@@ -63,10 +63,18 @@ def test_judge_names_the_lengths_or_the_first_that_is_wrong(capsys):
 def test_lengths_of_all_kinds_are_drawn(step, most):
     drawn = [qt.lengths(step, most) for _ in range(30)]
     for lengths in drawn:
-        assert lengths[0] == step and lengths[-1] <= most and not any(N % step for N in lengths)
+        assert lengths[0] == step and not any(N % step for N in lengths)
         assert any(N > step and N // step % 2 for N in lengths) and any(N // step % 2 == 0 for N in lengths)
+        assert [N for N in lengths if N > most] == [N for N in lengths if 2 * most <= N <= 3 * most] != []
     assert most // step < 8 or len(set(map(tuple, drawn))) > 1
     assert (qt.drawn(9, 9) != qt.drawn(9, 9)).any() and (abs(abs(qt.drawn(9, 1, shift=2000)) - 2000) <= 999).all()
+
+
+def test_pairs_of_lengths_have_each_of_them():
+    for rows, columns in (([1, 2, 3], [4, 5]), ([1, 2], [4, 5, 6, 7]), ([1], [2])):
+        pairs = qt.shapes(rows, columns)
+        assert {M for M, _ in pairs} == set(rows) and {N for _, N in pairs} == set(columns)
+        assert len(pairs) == max(len(rows), len(columns))
 
 
 def test_a_run_says_whose_name_it_was_asked_for():
