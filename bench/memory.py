@@ -13,7 +13,6 @@ those of all other points, so that a change of clocks touches all of them alike.
 | cluster     | arrival, blocks, threads    | ns a barrier of the cluster            |
 | reread      | the barrier in between      | ns a load of what L1 held              |
 | atomic      | words, apart, groups        | ns a request of a warp, of all SMs     |
-| atomic at   | groups, which array         | the same, for arrays at other places   |
 | stride      | words between lanes, offset | ns a request of a warp, and GB/s used  |
 | conflict    | words between lanes         | ns a request of a warp in one SM       |
 | beside      | words between lanes         | GB/s of reads from HBM beside them     |
@@ -46,7 +45,6 @@ CLUSTERS = [(release, b, t) for release in (False, True) for b in BLOCKS for t i
 # (words of a request, how far they are apart, how many sets of words the grid's 1,056 warps share)
 ATOMICS = [(words, 1, 1) for words in (1, 2, 4, 8, 16, 32)] + [(words, 8, 1) for words in (2, 4, 8, 16, 32)]
 ATOMICS += [(32, 1, 1 << k) for k in range(1, 11)] + [(32, 1, 1056), (32, 8, 1056), (1, 1, 1056)]
-PLACED = ((32, 1, 128), (32, 1, 256), (32, 1, 512))  # as many sets as rows of 4,096, 8,192 and 16,384 columns have
 BESIDE = (1, 2, 4, 8, 16, 32)
 # What `cost` needs, and the kernels for it, which every GPU since Ampere can run.
 RULER = {"chase", "in flight", ("latency", "chase shared"), ("level", "L2")}
@@ -196,19 +194,15 @@ def _points(ruler_alone):
             )
     for case in ATOMICS:
         kernel, turns = of[f"atomics {case}"], 64
-        warps, facts = kernel.blocks * kernel.threads // 32, dict(zip(("words", "apart", "groups"), case))
-        arrays = {("atomic", "{} x {} x {}".format(*case)): torch.zeros(kernel.size, device="cuda")}
-        if case in PLACED:
-            arrays |= {("atomic at", f"{case[2]}, {k}"): x[k * 5 << 23 :][: kernel.size] for k in range(12)}
-        for (series, name), total in arrays.items():
-            yield Point(
-                series,
-                name,
-                facts | {"warps": warps},
-                lambda k, n=f"atomics {case}", t=total, r=turns: run[n](t, k * r),
-                turns * warps,
-                True,
-            )
+        total, warps = torch.zeros(kernel.size, device="cuda"), kernel.blocks * kernel.threads // 32
+        yield Point(
+            "atomic",
+            "{} x {} x {}".format(*case),
+            dict(zip(("words", "apart", "groups"), case)) | {"warps": warps},
+            lambda k, n=f"atomics {case}", t=total, r=turns: run[n](t, k * r),
+            turns * warps,
+            True,
+        )
     sums = empty(sms * 8, 256)
     for stride, offset in [(s, 0) for s in STRIDES] + [(1, o) for o in OFFSETS[1:]]:
         requests = (len(x) - offset) // (sums.numel() * stride) // 8 * 8

@@ -426,7 +426,7 @@ def test_rmsnorm_backward_of_rows_that_start_anywhere_stays_in_registers(N):
         if kernel.config.stages > 1:
             kernel, specs = with_all("rmsnorm backward", dtype, N, "congruent")
             used = resources(ptx(kernel, *specs))
-            assert used is None or used.spill_store_bytes <= 128 or kernel.config.threads_per_row == 416
+            assert used is None or used.spill_store_bytes <= (384 if kernel.config.threads_per_row == 416 else 128)
         copied = "cp.async.bulk.shared" in text
         assert copied == (kernel.config.stages > 1)
 
