@@ -28,7 +28,7 @@ def formula(x, w, b):
 
 
 def _inputs(M, N, dtype):
-    return randn(M, N, dtype), *randn(2, N, dtype).unbind()
+    return randn(M, N, dtype), *(randn(1, N, dtype)[0] for _ in range(2))  # each at an address of its own
 
 
 # Backward ------------------------------------------------------------------------------------------------------------
