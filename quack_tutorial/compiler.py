@@ -7,7 +7,6 @@
 | `ptx(host_fn, *args)`             | the DSL          | the PTX text for an architecture                             |
 | `precompile(host_fn, *args)`      | the DSL          | kept on disk what the two above give on a GPU's machine      |
 | `ptx_hash(text)`                  | nothing          | sha256 of what the PTX says, without comments and line info  |
-| `resources(text)`                 | ptxas            | registers, spills and shared memory of a kernel              |
 
 Where an argument stands for a tensor, a `TensorSpec` can describe it: which sizes are fixed when the kernel is compiled
 (ints) and which are known only when it runs (names). None stands for a tensor that the kernel does without.
@@ -25,8 +24,6 @@ import inspect
 import os
 import platform
 import re
-import shutil
-import subprocess
 import sys
 import tempfile
 import threading
@@ -340,42 +337,6 @@ def ptx_hash(text: str) -> str:
     lines = (line.split("//")[0].strip() for line in text.split(".section", 1)[0].splitlines())
     kept = [" ".join(line.split()) for line in lines if line and not line.startswith((".loc", ".file"))]
     return hashlib.sha256("\n".join(kept).encode()).hexdigest()
-
-
-@dataclass(frozen=True)
-class Resources:
-    """What a kernel takes: registers a thread, bytes spilled a thread, static shared memory bytes a block."""
-
-    registers: int
-    spill_store_bytes: int
-    spill_load_bytes: int
-    smem_bytes: int
-
-
-def resources(text: str) -> Resources | None:
-    """What `ptxas` reports about the one kernel in PTX `text`; None on a machine without ptxas."""
-    ptxas = shutil.which("ptxas")
-    if ptxas is None:
-        return None
-    arch = re.search(r"\.target\s+(\w+)", text).group(1)
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder, "kernel.ptx")
-        source.write_text(text)
-        command = [ptxas, "-v", f"-arch={arch}", str(source), "-o", str(Path(folder, "kernel.cubin"))]
-        done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"ptxas refused the PTX: {done.stderr.strip()}")
-
-    def number(pattern):
-        found = re.search(pattern, done.stderr)
-        return int(found.group(1)) if found else 0
-
-    return Resources(
-        registers=number(r"Used (\d+) registers"),
-        spill_store_bytes=number(r"(\d+) bytes spill stores"),
-        spill_load_bytes=number(r"(\d+) bytes spill loads"),
-        smem_bytes=number(r"(\d+) bytes smem"),
-    )
 
 
 def dsl_problem() -> str | None:

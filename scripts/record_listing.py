@@ -1,8 +1,9 @@
-"""Record the PTX and the SASS of a kernel, each line with the line of source that it is from.
+"""Record the PTX and the SASS of a kernel, each line with the line of source that it is from; or the SASS that chapters count in.
 
     cd quack_tutorial/records/listings
     python ../../../scripts/record_listing.py copy CopyVectors float32 4096 --out copy-vectors.json
     python ../../../scripts/record_listing.py softmax SoftmaxRegisters float32 512 --out softmax-registers.json
+    python ../../../scripts/record_listing.py --out counted.json
 
 Needs CuTe DSL, ptxas and nvdisasm (pip install nvidia-cuda-nvdisasm), and no GPU. The generated name of the kernel is shortened to
 `kernel`; blank lines and comments are left out. Line information changes no instruction: a test compiles without it.
@@ -13,9 +14,7 @@ import ast
 import importlib
 import os
 import re
-import shutil
 import subprocess
-import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -23,10 +22,13 @@ os.environ["CUTE_DSL_LINEINFO"] = "1"  # read by the DSL when it is imported
 
 import cutlass
 
-from quack_tutorial import compiler, records
+from bench import memory, ours
+from quack_tutorial import compiler, machine_code, records
 
 PTX_LOCATION = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)")
-SASS_LOCATION = re.compile(r'\s*//## File "([^"]+)", line (\d+)')
+READS = "a plain loop", "unroll=4", "four a turn", "stream 16 x 8"  # of `bench.memory.compiled_cases`
+STEERED = "rmsnorm", "cluster", "float32", 131072
+LEAST = 1, 2, 3, 4  # blocks of an SM
 
 
 def made(module: str, name: str, dtype: str, N: int) -> str:
@@ -36,23 +38,31 @@ def made(module: str, name: str, dtype: str, N: int) -> str:
     return compiler.ptx(kernel(getattr(cutlass, compiler.DTYPES[dtype]), N), spec, spec)
 
 
-def disassembled(ptx: str) -> list[tuple[str, tuple[str, int] | None]]:
-    """The machine code that ptxas makes of PTX, an instruction or a label a line, without addresses; and where each is from."""
-    with tempfile.TemporaryDirectory() as folder:
-        source, binary = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
-        source.write_text(ptx, encoding="utf-8")
-        subprocess.run(
-            ["ptxas", f"-arch={compiler.HOPPER_ARCH}", "-lineinfo", str(source), "-o", str(binary)], check=True
-        )
-        text = output("nvdisasm", "-c", "-g", str(binary))
-    found, place = [], None
-    for line in text.splitlines():
-        if location := SASS_LOCATION.match(line):
-            place = location[1], int(location[2])
-        line = re.sub(r"/\*.*?\*/", "", line).strip()
-        if line.endswith(";") or re.match(r"\.L_x_\d+:", line):
-            found.append((line, place if line.endswith(";") else None))
-    return found
+def steered(ptx: str, blocks: int) -> str:
+    """PTX that asks for so few registers that `blocks` blocks share an SM, as `min_blocks_per_mp` of a launch does."""
+    return re.sub(r"(\.reqntid .*)", rf"\1\n.minnctapersm {blocks}", ptx)
+
+
+def kept(ptx: str, *fields: str) -> dict:
+    """Some fields of the machine code."""
+    return {field: getattr(machine_code.assembled(ptx), field) for field in fields}
+
+
+def counted() -> dict:
+    """What chapters count in: the SASS of `READS`, and what becomes of `STEERED`."""
+    cases = {name: compiler.ptx(kernel, *specs) for name, kernel, specs in memory.compiled_cases() if name in READS}
+    (ptx,) = ours.ptx(*STEERED)
+    return {
+        "kernels": [
+            {"name": name, "ptx_sha256": compiler.ptx_hash(text)} | kept(text, "registers", "sass")
+            for name, text in cases.items()
+        ],
+        "steered": [
+            {"least_blocks": blocks} | kept(steered(ptx, blocks), "registers", "spill_store_bytes", "spill_load_bytes")
+            for blocks in LEAST
+        ],
+        "steered_kernel": {"name": " ".join(map(str, STEERED)), "ptx_sha256": compiler.ptx_hash(ptx)},
+    }
 
 
 def readable(ptx: str) -> list[tuple[str, tuple[str, int] | None]]:
@@ -85,48 +95,50 @@ def source_line(file: str, number: int) -> tuple[str, str]:
     return function, text.splitlines()[number - 1].strip()
 
 
-def output(*command: str) -> str:
-    if shutil.which(command[0]) is None:
-        raise SystemExit(f"{command[0]} is not on the PATH")
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-
 def version_of(tool: str) -> str:
-    return re.search(r"V(\d+\.\d+\.\d+)", output(tool, "--version")).group(1)
+    said = subprocess.run([machine_code.tool(tool), "--version"], check=True, capture_output=True, text=True).stdout
+    return re.search(r"V(\d+\.\d+\.\d+)", said).group(1)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("module", help="a module of quack_tutorial.kernels")
-    parser.add_argument("kernel", help="a class there")
-    parser.add_argument("dtype", choices=("float32", "bfloat16", "float16"))
-    parser.add_argument("N", type=int)
+    parser.add_argument(
+        "kernel", nargs="*", help="module of quack_tutorial.kernels, class, type, N; default: what is counted"
+    )
     parser.add_argument("--out", required=True)
     args = parser.parse_args()
-    missing = [tool for tool in ("ptxas", "nvdisasm") if shutil.which(tool) is None]
-    if missing:
-        parser.error(f"{' and '.join(missing)} must be on the PATH")
-    try:
-        ptx = made(args.module, args.kernel, args.dtype, args.N)
-    except (ImportError, AttributeError) as error:
-        parser.error(f"there is no kernel {args.module} {args.kernel}: {error}")
-    listed = {"ptx": readable(ptx), "sass": disassembled(ptx)}
-    places = list(dict.fromkeys(place for lines in listed.values() for _, place in lines if place))
-    sources = [source_line(*place) for place in sorted(places)]
-    number = {place: i for i, place in enumerate(sorted(places))}
-    asked = f"{args.module} {args.kernel} {args.dtype} {args.N}"
-    record = {
-        "kernel": args.kernel,
-        "dtype": args.dtype,
-        "N": args.N,
+    if problem := machine_code.missing():
+        parser.error(problem)
+    if args.kernel:
+        try:
+            found = listing(*args.kernel[:3], int(args.kernel[3]))
+        except (ImportError, AttributeError, IndexError) as error:
+            parser.error(f"there is no kernel {' '.join(args.kernel)}: {error}")
+    else:
+        found = counted()
+    made_by = {
         "versions": {"CuTe DSL": cutlass.__version__, "ptxas": version_of("ptxas"), "nvdisasm": version_of("nvdisasm")},
         "date": records.today(),
-        "command": f"python scripts/record_listing.py {asked} --out {Path(args.out).name}",
-        "registers": compiler.resources(ptx).registers,
-        "sources": sources,
+        "command": " ".join(["python scripts/record_listing.py", *args.kernel, f"--out {Path(args.out).name}"]),
+    }
+    records.save(args.out, made_by | found)
+
+
+def listing(module: str, name: str, dtype: str, N: int) -> dict:
+    """The PTX and the SASS of a kernel, and the lines of source that they are from."""
+    ptx = made(module, name, dtype, N)
+    code = machine_code.assembled(ptx)
+    listed = {"ptx": readable(ptx), "sass": list(zip(code.sass, code.places))}
+    places = list(dict.fromkeys(place for lines in listed.values() for _, place in lines if place))
+    number = {place: i for i, place in enumerate(sorted(places))}
+    return {
+        "kernel": name,
+        "dtype": dtype,
+        "N": N,
+        "registers": code.registers,
+        "sources": [source_line(*place) for place in sorted(places)],
         **{kind: [[number.get(place, -1), text] for text, place in lines] for kind, lines in listed.items()},
     }
-    records.save(args.out, record)
 
 
 if __name__ == "__main__":

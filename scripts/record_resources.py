@@ -1,20 +1,19 @@
-"""Compile the ladders and keep what ptxas says of each version: registers a thread, bytes spilled, shared memory.
+"""Compile the ladders and keep what ptxas says of each version: registers a thread, bytes spilled, shared memory, loads at once.
 
     python scripts/record_resources.py [softmax rmsnorm rmsnorm-backward ...] [--out FILE]
 
-It needs CuTe DSL and ptxas, and no GPU. Of several kernels that a version launches, the first counts. An operation that is named
-replaces what the file holds of it; `quack_tutorial/records/compiled.py` says what an entry is and reads it.
+It needs CuTe DSL, ptxas and nvdisasm, and no GPU. Of several kernels that a version launches, the first counts. An operation that
+is named replaces what the file holds of it; `quack_tutorial/records/compiled.py` says what an entry is and reads it.
 """
 
 import argparse
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 from bench import ours
-from quack_tutorial import compiler, records
+from quack_tutorial import compiler, machine_code, records
 from quack_tutorial.hardware import ITEM_BYTES
 from quack_tutorial.operations import OPERATIONS, named
 from quack_tutorial.operations.our_launches import FINAL
@@ -32,7 +31,7 @@ def entry(operation, version, dtype, N) -> dict | None:
     except ValueError:
         return None
     text = compiler.ptx(kernel, *args)
-    found = compiler.resources(text)
+    found = machine_code.assembled(text)
     threads = threads_of(kernel)
     rows, columns = tile_of(kernel, threads)
     tile = int(OPERATIONS[operation].pattern[0]) * rows * min(columns, N) * ITEM_BYTES[dtype]
@@ -46,6 +45,7 @@ def entry(operation, version, dtype, N) -> dict | None:
         "loads": len(re.findall(r"\bld\.global", text)),
         "registers": found.registers,
         "spilled": found.spill_store_bytes,
+        "at_once": machine_code.in_flight(found.sass),
         "in_flight": tile,
         "smem": tile * stages if "cp.async" in text else 0,
         "ptx_sha256": compiler.ptx_hash(text),
@@ -71,7 +71,7 @@ def tile_of(kernel, threads: int) -> tuple[int, int]:
 
 
 def ptxas_version() -> str:
-    said = subprocess.run(["ptxas", "--version"], capture_output=True, text=True).stdout
+    said = subprocess.run([machine_code.tool("ptxas"), "--version"], capture_output=True, text=True).stdout
     return re.search(r"V([\d.]+)", said).group(1)
 
 
@@ -81,7 +81,7 @@ def main() -> int:
     parser.add_argument("operations", nargs="*", help=f"default: {', '.join(ladders)}")
     parser.add_argument("--out", type=Path, default=compiled.FILE)
     args = parser.parse_args()
-    problem = compiler.dsl_problem() or (None if shutil.which("ptxas") else "ptxas is not installed")
+    problem = compiler.dsl_problem() or machine_code.missing()
     if problem:
         print(f"record_resources: {problem}", file=sys.stderr)
         return 1

@@ -180,15 +180,41 @@ SINGLE = [  # loops over single elements: the loads before the first use in each
 VECTORS = [("softmax", "vectors", (1, 1), 1), ("rmsnorm", "vectors", (1, 1), 1)]
 
 
+# Loads that a thread has in flight, loop by loop as the machine code has them: of rows of up to 4,096, and of longer ones.
+UNROLLED = {
+    ("softmax", "three-pass"): ((1, 1, 1), (16, 8, 1)),
+    ("softmax", "online"): ((1, 1), (4, 1)),
+    ("rmsnorm", "block"): ((1, 2), (16, 2)),  # where it stores it reads a weight, too
+    ("cross-entropy", "two-pass"): ((1, 1, 1), (16, 16, 1)),  # and the target's logit
+    ("cross-entropy", "online"): ((1, 1), (4, 1)),
+    ("cross-entropy backward", "elements"): ((3, 3), (3, 3)),  # with what it has of the row
+}
+
+
 def test_loops_over_single_elements_are_unrolled_from_32_turns_on_and_not_at_16():
-    for operation, version, *_ in SINGLE[1:]:
-        for dtype in BOTH:
-            found = {N: made(operation, version, dtype, N) for N in (1024, 4096, 8192, 16384, LONG)}
-            assert {at.threads for at in found.values()} == {256}  # so rows of 4096 take 16 turns
-            assert found[1024].loads == found[4096].loads < 6
-            assert found[8192].loads == found[16384].loads == found[LONG].loads
-            assert found[8192].loads >= (1.75 if version == "elements" else 2) * found[4096].loads
-    assert made("softmax", "warp", "float32", 1024).loads == 28  # 32 lanes, so 32 turns
+    for ((operation, version), (short, long)), dtype in product(UNROLLED.items(), BOTH):
+        found = {N: made(operation, version, dtype, N) for N in (1024, 4096, 8192, 16384, LONG)}
+        assert {at.threads for at in found.values()} == {256}  # so rows of 4096 take 16 turns
+        assert {found[N].at_once for N in (1024, 4096)} == {short}
+        assert {found[N].at_once for N in (8192, 16384, LONG)} == {long}
+    assert made("softmax", "warp", "float32", 1024).at_once == (16, 8, 1)  # 32 lanes, so 32 turns
+    assert made("softmax", "warp", "float32", 1024).loads == 28
+    for version, dtype, N in product((("softmax", "thread"), ("layernorm", "block")), BOTH, (8192, LONG)):
+        assert 13 <= max(made(*version, dtype, N).at_once) <= 22
+
+
+def test_a_tile_of_vectors_has_as_many_loads_as_its_row_fills():
+    """Chapters 5, 7, 8, 9 and 11: the compiler leaves out what lies behind the end of every row of that length."""
+    expected = {1024: (1, 1), 4096: (4, 2), 16384: (4, 4)}
+    for (operation, version), N in product((("softmax", "vectors"), ("cross-entropy", "in flight")), expected):
+        assert tuple(max(made(operation, version, dtype, N).at_once) for dtype in BOTH) == expected[N]
+    assert [made("rmsnorm", "vectors", "bfloat16", N).at_once[0] for N in (1024, 4096)] == [1, 2]
+    # The compiler unrolls the loop of rows of 4,096 by itself, and has too few registers for the gradient's four.
+    assert [made("cross-entropy", "vectors", dtype, 4096).at_once[0] for dtype in BOTH] == [3, 2]
+    assert [made("cross-entropy", "vectors", dtype, 16384).at_once[0] for dtype in BOTH] == [1, 1]
+    assert [made("cross-entropy backward", "vectors", dtype, 16384).at_once[1] for dtype in BOTH] == [3, 2]
+    for operation, N in product(("softmax", "rmsnorm"), (4096, 16384)):  # a row in registers: 128 bytes at once
+        assert made(operation, "registers", "float32", N).at_once[0] == 8
 
 
 def passes_us(chip, operation, version, loops, writes, dtype, N):
@@ -499,6 +525,8 @@ def test_cross_entropy_vectors_and_in_flight(by):
     assert behind == by([*lengths], [1024, 4096])
     for dtype, N in (("float32", 1024), ("bfloat16", 1024), ("bfloat16", 16384)):
         assert loss_us("in flight", dtype, N) > 1.05 * loss_us("vectors", dtype, N)
+    for dtype in BOTH:
+        assert loss_us("in flight", dtype, 4096) == approx(loss_us("vectors", dtype, 4096), rel=0.05)
     assert loss_us("in flight", "bfloat16", LONG) < loss_us("vectors", "bfloat16", LONG)
     assert made("cross-entropy", "in flight", "bfloat16", 16384).registers == 80
 

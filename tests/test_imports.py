@@ -36,7 +36,7 @@ ROOMS = {
         "above hardware machine kernel_cache reference myst",
         "card",
         "kernels compiler",
-        "occupancy shipped",
+        "machine_code occupancy shipped",
         "operations",
         "records",
         "ops timing cost plain_kernels",

@@ -1,5 +1,6 @@
 """Every kernel through the real compiler for sm_90a, without a GPU, and what its PTX says: widths, counts, no spills."""
 
+import importlib
 import multiprocessing
 import os
 import re
@@ -8,6 +9,7 @@ import sys
 import types
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -16,8 +18,8 @@ pytest.importorskip("cutlass", reason="CuTe DSL is not installed")
 import cutlass
 
 from bench import ours
-from quack_tutorial import compiler
-from quack_tutorial.compiler import TensorSpec, ptx, ptx_hash, resources
+from quack_tutorial import compiler, kernel_cache
+from quack_tutorial.compiler import TensorSpec, ptx, ptx_hash
 from quack_tutorial.kernels.config import MAX_N, Config
 from quack_tutorial.kernels.copy import LADDER as COPIES
 from quack_tutorial.kernels.reduce import ClusterReduce
@@ -27,6 +29,7 @@ from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy, CrossEntrop
 from quack_tutorial.kernels.tuned.norm import RMSNorm
 from quack_tutorial.kernels.tuned.norm_backward import LayerNormBackward, RMSNormBackward
 from quack_tutorial.kernels.tuned.softmax import Softmax, SoftmaxBackward
+from quack_tutorial.machine_code import assembled
 from quack_tutorial.records import listings
 from quack_tutorial.shipped import COLUMNS, KERNELS, MATRIX, Rows, column_sum
 
@@ -44,7 +47,7 @@ def count(pattern, text):
 
 def assert_stays_in_registers(text):
     assert ".local" not in text
-    used = resources(text)
+    used = assembled(text)
     if used is not None:  # where ptxas is installed
         assert (used.spill_store_bytes, used.spill_load_bytes) == (0, 0)
 
@@ -246,7 +249,7 @@ def test_hash_is_the_same_for_the_same_kernel_and_blind_to_comments_names_and_li
 
 TOGETHER = """
 import threading
-from quack_tutorial import compiler
+from quack_tutorial import compiler, kernel_cache
 from quack_tutorial.kernels.softmax import SoftmaxOnline
 spec, gate, found = compiler.TensorSpec("float32", ("M", 64), ("s", 1)), threading.Barrier(4), []
 def work():
@@ -425,7 +428,7 @@ def test_rmsnorm_backward_of_rows_that_start_anywhere_stays_in_registers(N):
         assert_stays_in_registers(text)
         if kernel.config.stages > 1:
             kernel, specs = with_all("rmsnorm backward", dtype, N, "congruent")
-            used = resources(ptx(kernel, *specs))
+            used = assembled(ptx(kernel, *specs))
             assert used is None or used.spill_store_bytes <= (384 if kernel.config.threads_per_row == 416 else 128)
         copied = "cp.async.bulk.shared" in text
         assert copied == (kernel.config.stages > 1)
@@ -511,16 +514,42 @@ def test_any_address_costs_whole_vectors_no_instruction_but_for_addresses(operat
     assert counts[0] == counts[1]
 
 
-def test_chapter_14_s_kernel_that_reads_twice_is_the_one_that_reads_once(root, tmp_path, monkeypatch):
-    cells = re.findall(
-        r"```{code-cell} ipython3\n(.*?)```", (root / "notebooks/14-where-next.md").read_text("utf-8"), re.S
-    )
-    (source,) = (cell for cell in cells if "class RowSum:" in cell)
-    imports = "from dataclasses import dataclass\n\nimport cutlass\nimport cutlass.cute as cute\n\n\n"
-    (tmp_path / "chapter_14_row_sum.py").write_text(imports + source, encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    from chapter_14_row_sum import RowSum
+@pytest.fixture
+def of_chapter_14(root, tmp_path, monkeypatch):
+    """A function that gives the class of that name in chapter 14."""
 
+    def found(name):
+        cells = re.findall(
+            r"```{code-cell} ipython3\n(.*?)```", (root / "notebooks/14-where-next.md").read_text("utf-8"), re.S
+        )
+        (source,) = (cell.split("\n\n\nlong_rows")[0] for cell in cells if f"class {name}:" in cell)
+        imports = "from dataclasses import dataclass\n\nimport cutlass\nimport cutlass.cute as cute\n\n\n"
+        (tmp_path / f"chapter_14_{name}.py").write_text(imports + source, encoding="utf-8")
+        monkeypatch.syspath_prepend(tmp_path)
+        return getattr(importlib.import_module(f"chapter_14_{name}"), name)
+
+    return found
+
+
+def test_chapter_14_s_bulk_store_is_one_instruction_behind_a_fence(of_chapter_14):
+    spec = TensorSpec("float32", ("M", 1024), (1024, 1), 16)
+    text = ptx(of_chapter_14("StoreInBulk")(), spec, spec)
+    assert count(r"cp\.async\.bulk\.global\.shared", text) == count(r"fence\.proxy\.async", text) == 1
+    assert count(r"st\.global", text) == 0
+
+
+def test_a_copy_to_shared_memory_passes_l1_only_if_it_is_asked_to(monkeypatch):
+    """Chapter 3: the cache operator is `.ca` unless `cache_mode` says GLOBAL."""
+    monkeypatch.delenv(kernel_cache.VARIABLE, raising=False)
+    spec, cpasync = TensorSpec("float32", ("M", 4096), ("stride", 1)), cutlass.cute.nvgpu.cpasync
+    for modes, operator in (({}, "ca"), ({"cache_mode": cpasync.LoadCacheMode.GLOBAL}, "cg")):
+        monkeypatch.setattr(cpasync, "CopyG2SOp", partial(cpasync.CopyG2SOp, **modes))
+        text = ptx(COPIES["async"](cutlass.Float32, 4096), spec, spec)
+        assert count(rf"cp\.async\.{operator}\.shared", text) == count(r"cp\.async\.c[ag]\.", text) == 4
+
+
+def test_chapter_14_s_kernel_that_reads_twice_is_the_one_that_reads_once(of_chapter_14):
+    RowSum = of_chapter_14("RowSum")
     specs = TensorSpec("float32", (4, 256), (256, 1), 16), TensorSpec("float32", (4, 32), (32, 1), 16)
     once, twice, apart = (
         ptx(RowSum(at, 5, 1, True, reads), *specs) for at, reads in ((True, 1), (True, 2), (False, 1))

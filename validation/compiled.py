@@ -44,7 +44,7 @@ import numpy as np
 
 from cutesim.simulation import simulate
 from cutesim.trace import Op, ShuffleKind, Space
-from quack_tutorial import compiler
+from quack_tutorial import compiler, machine_code
 from quack_tutorial.records import suite as report
 from validation import random_kernels
 from validation.outputs import Trial
@@ -119,7 +119,7 @@ def run(sample: bool, progress) -> report.Suite:
         progress(f"{number + 1} of {len(chosen)}: {subject.name}")
         try:
             shown, text = seen(simulated(subject)), ptx_of(subject)
-            pairs.append((subject, shown, emitted(text), compiler.resources(text)))
+            pairs.append((subject, shown, emitted(text), machine_code.assembled(text)))
         except Exception as error:  # whatever it is, it is this subject's
             last = traceback.extract_tb(error.__traceback__)[-1]
             said = (str(error).strip().splitlines() or [""])[0]

@@ -107,10 +107,11 @@ class Chain:
 
 
 class Stream:
-    """All blocks read mX (n,) float32 `turns` times, `in_flight` loads of `vector_bytes` a thread at once, and add it up.
+    """All blocks read mX (n,) float32 `turns` times, and add it up.
 
-    mO (blocks, threads) float32 gets each thread's sum. n is a multiple of `chunk`. In each turn a block reads the pieces that
-    another had before, so that what an SM has in its L1 is not what it reads next.
+    By the source a thread has `in_flight` loads of `vector_bytes` at once; of 8 with 16 bytes the compiler issues 4 first. mO
+    (blocks, threads) float32 gets each thread's sum. n is a multiple of `chunk`. In each turn a block reads the pieces that another
+    had before, so that what an SM has in its L1 is not what it reads next.
     """
 
     shift = 61
@@ -223,7 +224,7 @@ class Atomics:
 
 
 class Strided:
-    """Lanes read words `stride` apart, from word `offset` on, 8 requests a warp in flight; mO (blocks, threads) gets sums.
+    """Lanes read words `stride` apart, from word `offset` on, 8 requests a warp or more in flight; mO (blocks, threads) gets sums.
 
     mX (n,) float32; `requests` of each warp in all, a multiple of 8. Two requests of the grid never share a word.
     """

@@ -20,6 +20,9 @@ class Compiled:
     threads: int  # of a block
     loads: int  # from global memory in the kernel's text: more than the source has, where the compiler unrolled a loop
     registers: int  # of a thread
+    at_once: tuple[
+        int, ...
+    ]  # loads from global memory that a thread has in flight, in each stretch of machine code that has any
     spilled: int  # bytes of a thread that found no register and go to memory
     in_flight: int  # bytes of a block's tile, asked for before the first is used; without tiles, one element a thread
     smem: int  # bytes of a block's tiles in shared memory, without the slots of its reductions
@@ -33,7 +36,7 @@ class Ladders(Record):
 
     @classmethod
     def row(cls, kept):
-        return Compiled(**kept)
+        return Compiled(**kept | {"at_once": tuple(kept["at_once"])})
 
     def find(self, operation: str, version: str, dtype: str, N: int) -> Compiled | None:
         """The entry of a version at a size, None where there is none."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
+from quack_tutorial.machine_code import INSTRUCTION, Code, moved_bytes
 from quack_tutorial.records import FOLDER, read
 
-WIDTH = re.compile(r"\.(64|128)\b")
+
+def _tools(kept: dict) -> str:
+    """What made a record, and when."""
+    return ", ".join([f"{name} {version}" for name, version in kept["versions"].items()] + [kept["date"]])
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,7 @@ class Listing:
     @property
     def origin(self) -> str:
         """Where the lines are from, as a caption says it."""
-        tools = ", ".join(f"{name} {version}" for name, version in self.versions.items())
-        return f"{self.kernel}, {self.dtype}, N = {self.N}, for sm_90a: {tools}, {self.date}."
+        return f"{self.kernel}, {self.dtype}, N = {self.N}, for sm_90a: {_tools(vars(self))}."
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,8 @@ class Traffic:
 
     def words(self, operation: str) -> int:
         """How many 4-byte words a thread moves by an operation, "STL" or another."""
-        found = [line for _, line in self.memory if f"{operation} " in line or f"{operation}." in line]
-        return sum(int(width[1]) // 32 if (width := WIDTH.search(line)) else 1 for line in found)
+        found = [INSTRUCTION.match(line)[2] for _, line in self.memory]
+        return sum(moved_bytes(name) // 4 for name in found if name.split(".")[0] == operation)
 
     def strip(self, marks: dict[str, str], width: int = 72) -> str:
         """The code from its first instruction to its last in `width` characters: of each stretch, the first of `marks` in it."""
@@ -75,8 +77,23 @@ def liger_softmax() -> tuple[dict[int, Traffic], str]:
     """What Triton makes of Liger's softmax, by the length of a row, and where it is from; CONTRIBUTING.md says what made it."""
     kept = read(FOLDER / "listings" / "liger-softmax.json", "cells")
     found = [Traffic(**cell | {"memory": tuple(map(tuple, cell["memory"]))}) for cell in kept["cells"]]
-    tools = ", ".join(f"{name} {version}" for name, version in kept["versions"].items())
-    return {made.N: made for made in found}, f"{kept['kernel']}, {kept['dtype']}, for sm_90a: {tools}, {kept['date']}."
+    return {made.N: made for made in found}, f"{kept['kernel']}, {kept['dtype']}, for sm_90a: {_tools(kept)}."
+
+
+COUNTED = FOLDER / "listings" / "counted.json"
+
+
+def counted() -> dict[str, Code]:
+    """The machine code of those of chapter 1's kernels that it counts in, by their names in `bench.memory`."""
+    found = read(COUNTED, "kernels")["kernels"]
+    return {kept["name"]: Code(kept["registers"], sass=tuple(kept["sass"])) for kept in found}
+
+
+def steered() -> tuple[dict[int, Code], str]:
+    """What a kernel takes if it is compiled so that at least 1, 2 or more of its blocks fit on an SM, and where that is from."""
+    kept = read(COUNTED, "steered")
+    found = {made.pop("least_blocks"): Code(**made) for made in kept["steered"]}
+    return found, f"{kept['steered_kernel']['name']}, for sm_90a: {_tools(kept)}."
 
 
 def load(name: str) -> Listing:

@@ -1,0 +1,173 @@
+"""The machine code (SASS) that ptxas makes of a kernel's PTX, and what can be counted in it. No GPU is needed.
+
+`of` compiles a kernel with CuTe DSL, ptxas and nvdisasm; `in_flight`, `counts` and `show` count in any listing. So
+`print(show({"mine": of(kernel, x, out)}))` says what became of a reader's kernel. What stands in the code is counted once, however
+often it runs. Where a kernel waits at a cluster's barrier, ptxas also writes a block's, for a launch without clusters.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from quack_tutorial import compiler
+
+# Where Python packages keep the tools: `nvidia-cuda-nvcc` and `nvidia-cuda-nvdisasm`, and triton, which comes with torch for CUDA.
+PACKAGED = {"nvidia": "*/bin", "triton": "backends/nvidia/bin"}
+LOCATION = re.compile(r'\s*//## File "([^"]+)", line (\d+)')
+LABEL = re.compile(r"\.L_x_\d+:")
+INSTRUCTION = re.compile(r"(@\S+ )?([A-Z][\w.]*)\s*(.*?) ?;")
+REGISTER = re.compile(r"\bR(\d+)(\.64)?")
+WIDTH = re.compile(r"\.[US]?(8|16|64|128)(?=\.|$)")
+ENDS = ("BRA", "EXIT", "RET", "BRX", "JMP")  # what ends a stretch of code
+STORES = ("ST", "RED", "ATOM")  # instructions that read all their operands
+COUNTED = {  # how the table calls an instruction: what its name begins with
+    "copies to shared memory, of a thread": "LDGSTS",
+    "bulk copies to shared memory": "UBLKCP.S",
+    "bulk copies to global memory": "UBLKCP.G",
+    "atomics": ("RED", "ATOM"),
+    "loads from shared memory": "LDS",
+    "stores to shared memory": "STS",
+    "shuffles": "SHFL",
+    "barriers of a block": "BAR",
+    "arrivals at a cluster's barrier": "UCGABAR_ARV",
+    "waits at a cluster's barrier": "UCGABAR_WAIT",
+    "fences of the whole GPU": "MEMBAR.ALL.GPU",
+    "L1 emptied": "CCTL.IVALL",
+    "spills": "STL",
+    "spilled values loaded": "LDL",
+}
+
+
+@dataclass(frozen=True)
+class Code:
+    """What ptxas makes of a kernel. Registers and bytes spilled are of a thread, shared memory is a block's static one."""
+
+    registers: int
+    spill_store_bytes: int = 0
+    spill_load_bytes: int = 0
+    smem_bytes: int = 0
+    sass: tuple[str, ...] = ()  # instructions and labels; none where nvdisasm is missing
+    places: tuple[tuple[str, int] | None, ...] = ()  # (file, line) of the source of each
+
+
+SAID = r"Used (\d+) registers", r"(\d+) bytes spill stores", r"(\d+) bytes spill loads", r"(\d+) bytes smem"
+
+
+def tool(name: str) -> str | None:
+    """Where `ptxas` or `nvdisasm` is: on the PATH or in a Python package; None if nowhere."""
+    if found := shutil.which(name):
+        return found
+    for package, folder in PACKAGED.items():
+        spec = importlib.util.find_spec(package)
+        for place in spec.submodule_search_locations if spec else ():
+            for file in sorted(Path(place).glob(f"{folder}/{name}")):
+                return str(file)
+    return None
+
+
+def missing() -> str | None:
+    """One sentence on what a listing needs and is not here, or None."""
+    packages = {"ptxas": "nvidia-cuda-nvcc", "nvdisasm": "nvidia-cuda-nvdisasm"}
+    lacks = [name for name in packages if tool(name) is None]
+    if not lacks:
+        return None
+    return f"{' and '.join(lacks)} cannot be found: pip install {' '.join(packages[name] for name in lacks)}."
+
+
+def assembled(ptx: str) -> Code | None:
+    """The machine code of the one kernel in PTX; None on a machine without ptxas."""
+    ptxas, nvdisasm = tool("ptxas"), tool("nvdisasm")
+    if ptxas is None:
+        return None
+    arch = re.search(r"\.target\s+(\w+)", ptx).group(1)
+    with tempfile.TemporaryDirectory() as folder:
+        source, binary = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
+        source.write_text(ptx, encoding="utf-8")
+        command = [ptxas, "-v", "-lineinfo", f"-arch={arch}", str(source), "-o", str(binary)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"ptxas refused the PTX: {done.stderr.strip()}")
+        command = nvdisasm and [nvdisasm, "-c", "-g", str(binary)]
+        text = subprocess.run(command, check=True, capture_output=True, text=True).stdout if command else ""
+    said = [int(found[1]) if (found := re.search(each, done.stderr)) else 0 for each in SAID]
+    sass, places, place = [], [], None
+    for line in text.splitlines():
+        if location := LOCATION.match(line):
+            place = location[1], int(location[2])
+        line = re.sub(r"/\*.*?\*/", "", line).strip()
+        if line.endswith(";") or LABEL.match(line):
+            sass.append(line)
+            places.append(place if line.endswith(";") else None)
+    return Code(*said, tuple(sass), tuple(places))
+
+
+def of(host_fn, *args) -> Code:
+    """The machine code of a kernel: `args` are torch tensors, or specs of them, and scalars, as for `compiler.ptx`."""
+    if problem := missing():
+        raise RuntimeError(problem)
+    return assembled(compiler.ptx(host_fn, *args))
+
+
+def moved_bytes(name: str) -> int:
+    """How many bytes a thread moves by an instruction of that name."""
+    width = WIDTH.search(name)
+    return int(width[1]) // 8 if width else 4
+
+
+def in_flight(sass) -> tuple[int, ...]:
+    """The most loads from global memory that wait at once, in each stretch of code that has loads.
+
+    A load waits until an instruction reads what it brings. A stretch ends at a label or a branch; what still waits there waits on,
+    unless every thread takes the branch.
+    """
+    waiting, most = [], [0]
+    for line in sass:
+        instruction = INSTRUCTION.match(line)
+        if instruction is None:  # a label
+            most.append(0)
+            continue
+        guard, name, operands = instruction.groups()
+        operands = [one for one in operands.split(", ") if not re.fullmatch(r"!?U?P[\dT]", one)]
+        reads = operands if name.startswith(STORES) else operands[1:]
+        read = {int(r[1]) + k for r in REGISTER.finditer(", ".join(reads)) for k in range(2 if r[2] else 1)}
+        waiting = [target for target in waiting if not target & read]
+        if name.startswith("LDG."):
+            first = int(REGISTER.match(operands[0])[1])
+            waiting.append(set(range(first, first + max(1, moved_bytes(name) // 4))))
+            most[-1] = max(most[-1], len(waiting))
+        elif name.startswith(ENDS):
+            most.append(0)
+            waiting = waiting if guard else []
+    return tuple(filter(None, most))
+
+
+def counts(sass) -> dict[str, int]:
+    """What stands in the listing, by the names of the table; what it has nothing of is left out."""
+    found = [INSTRUCTION.match(line) for line in sass]
+    names = [one[2] for one in found if one and one[1] != "@!PT "]  # which never runs
+    found = {"loads in flight": max(in_flight(sass), default=0)}
+    for kind, start in (("loads", "LDG."), ("stores", "STG.")):
+        for nbytes in (16, 8, 4, 2, 1):
+            found[f"{kind} of {nbytes} bytes"] = sum(
+                name.startswith(start) and moved_bytes(name) == nbytes for name in names
+            )
+    found |= {label: sum(name.startswith(start) for name in names) for label, start in COUNTED.items()}
+    return {label: count for label, count in found.items() if count}
+
+
+def show(codes: dict[str, Code]) -> str:
+    """A table of `counts` and registers, with a column for each named code."""
+    columns = {name: {"registers": code.registers} | counts(code.sass) for name, code in codes.items()}
+    labels = list(dict.fromkeys(label for column in columns.values() for label in column))
+    rows = [["", *columns], *([label, *(str(one.get(label, 0)) for one in columns.values())] for label in labels)]
+    first, *widths = (max(map(len, column)) for column in zip(*rows))
+    return "\n".join(
+        f"{label:{first}}" + "".join(f"{text:>{width + 3}}" for text, width in zip(texts, widths))
+        for label, *texts in rows
+    )
