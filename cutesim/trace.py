@@ -54,7 +54,8 @@ class Op(IntEnum):
     BARRIER_RESUME = 15  # the warp goes on past BARRIER; same args
     FENCE = 16  # arg = FenceKind
     MBARRIER_INIT = 17  # addresses = mbarrier; arg = arrival count
-    MBARRIER_ARRIVE = 18  # arg = bytes expected (expect_tx), arg2 = phase number that the arrival counts for
+    # arg = bytes expected (expect_tx), arg2 = phase number that it counts for; `sources` = mbarriers of blocks beyond its scope
+    MBARRIER_ARRIVE = 18
     MBARRIER_EXPECT = 19  # arg = bytes
     MBARRIER_WAIT = (
         20  # reached the wait; arg = parity waited for, arg2 = 1 if it asked and the answer was no, 2 if yes

@@ -44,6 +44,7 @@ def entry(operation, version, dtype, N) -> dict | None:
         "threads": threads,
         "loads": len(re.findall(r"\bld\.global", text)),
         "registers": found.registers,
+        "renamed": machine_code.assembled(text.replace("cutlass", "renamed")).registers,
         "spilled": found.spill_store_bytes,
         "at_once": machine_code.in_flight(found.sass),
         "in_flight": tile,

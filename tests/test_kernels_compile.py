@@ -515,25 +515,29 @@ def test_any_address_costs_whole_vectors_no_instruction_but_for_addresses(operat
 
 
 @pytest.fixture
-def of_chapter_14(root, tmp_path, monkeypatch):
-    """A function that gives the class of that name in chapter 14."""
+def in_chapter(root, tmp_path, monkeypatch):
+    """The module made of what a chapter's cell defines, from its first line to one that begins with `end`."""
 
-    def found(name):
+    def found(chapter, within, end="#"):
         cells = re.findall(
-            r"```{code-cell} ipython3\n(.*?)```", (root / "notebooks/14-where-next.md").read_text("utf-8"), re.S
+            r"```{code-cell} ipython3\n(.*?)```", (root / "notebooks" / chapter).read_text("utf-8"), re.S
         )
-        (source,) = (cell.split("\n\n\nlong_rows")[0] for cell in cells if f"class {name}:" in cell)
-        imports = "from dataclasses import dataclass\n\nimport cutlass\nimport cutlass.cute as cute\n\n\n"
-        (tmp_path / f"chapter_14_{name}.py").write_text(imports + source, encoding="utf-8")
+        (source,) = (cell for cell in cells if within in cell)
+        imports = (
+            "from dataclasses import dataclass\n\nimport cutlass\nimport cutlass.cute as cute\n"
+            "from quack_tutorial.kernels.layout import tile_at\n\n\n"
+        )
+        (tmp_path / "of_a_chapter.py").write_text(imports + source.partition(f"\n{end}")[0], encoding="utf-8")
         monkeypatch.syspath_prepend(tmp_path)
-        return getattr(importlib.import_module(f"chapter_14_{name}"), name)
+        monkeypatch.delitem(sys.modules, "of_a_chapter", raising=False)
+        return importlib.import_module("of_a_chapter")
 
     return found
 
 
-def test_chapter_14_s_bulk_store_is_one_instruction_behind_a_fence(of_chapter_14):
+def test_chapter_14_s_bulk_store_is_one_instruction_behind_a_fence(in_chapter):
     spec = TensorSpec("float32", ("M", 1024), (1024, 1), 16)
-    text = ptx(of_chapter_14("StoreInBulk")(), spec, spec)
+    text = ptx(in_chapter("14-where-next.md", "class StoreInBulk:", "long_rows").StoreInBulk(), spec, spec)
     assert count(r"cp\.async\.bulk\.global\.shared", text) == count(r"fence\.proxy\.async", text) == 1
     assert count(r"st\.global", text) == 0
 
@@ -548,8 +552,19 @@ def test_a_copy_to_shared_memory_passes_l1_only_if_it_is_asked_to(monkeypatch):
         assert count(rf"cp\.async\.{operator}\.shared", text) == count(r"cp\.async\.c[ag]\.", text) == 4
 
 
-def test_chapter_14_s_kernel_that_reads_twice_is_the_one_that_reads_once(of_chapter_14):
-    RowSum = of_chapter_14("RowSum")
+@pytest.mark.parametrize("how, local", [("by_index", 20), ("by_steps", 0)])
+def test_the_listings_of_chapter_11_s_turned_rows_are_what_is_compiled(in_chapter, how, local):
+    chapter, listing = (
+        in_chapter("11-profiler.md", "class Turn:", "x = "),
+        listings.load(f"turn-{how.replace('_', '-')}"),
+    )
+    spec = TensorSpec(listing.dtype, ("M", listing.N), ("stride", 1))
+    assert ptx_hash("\n".join(listing.ptx)) == ptx_hash(ptx(chapter.Turn(getattr(chapter, how)), spec, spec))
+    assert sum("STL" in line or "LDL" in line for line in listing.sass) == local
+
+
+def test_chapter_14_s_kernel_that_reads_twice_is_the_one_that_reads_once(in_chapter):
+    RowSum = in_chapter("14-where-next.md", "class RowSum:").RowSum
     specs = TensorSpec("float32", (4, 256), (256, 1), 16), TensorSpec("float32", (4, 32), (32, 1), 16)
     once, twice, apart = (
         ptx(RowSum(at, 5, 1, True, reads), *specs) for at, reads in ((True, 1), (True, 2), (False, 1))

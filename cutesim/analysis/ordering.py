@@ -13,8 +13,8 @@ synchronise alone. A clock belongs to a strand and has one entry for each
 A clock has one such vector a cluster: the strand's own, and those of which it learnt through atomics, which alone order
 blocks of different clusters within a launch. An edge joins what the arriving strands knew, and what they did, into the
 clocks of those that go on: `barrier`, `barrier_arrive`, `sync_warp`, `cluster_arrive` (relaxed: only inits before a fence,
-and that the block has started), and an mbarrier's phase: its arrivals, and the st.async that it counted, which release
-what their threads did before; a bulk copy orders its own bytes only.
+and that the block has started), and an mbarrier's phase: its arrivals, unless it lies beyond their scope, and the st.async that it
+counted, which release what their threads did before; a bulk copy orders its own bytes only.
 
 Atomics (PTX ISA, memory consistency model): an atomic releases what its thread knew and did before the thread's last fence;
 a later atomic on the same address reads from it, directly or through the atomics between, and its thread acquires that at
@@ -527,6 +527,8 @@ class _Replay:
             mbarrier = self._mbarrier(c, address, fresh=op == Op.MBARRIER_INIT)
             strands = self._strands(w, lanes)
             if op == Op.MBARRIER_ARRIVE:
+                if event["sources"] >= 0 and address in self.trace.addresses[int(event["sources"])]:
+                    continue  # beyond its scope
                 # Who sees the phase complete sees this arrival as well, hence + 1.
                 _join(mbarrier.released, phase, self._release(c, strands, step + 1))
             elif op == Op.MBARRIER_RESUME and phase >= 0:

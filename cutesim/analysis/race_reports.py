@@ -197,6 +197,9 @@ def _question(trace, order, race: Race, events) -> str:
     if copy and not _waited(trace, order, race):
         return _read_alone(trace, order, race) or f"Is {_wait_name(race, events[0])} missing between the two?"
     if race.scope == CLUSTER:
+        narrow = _narrow_arrival(trace, order, race)
+        if narrow is not None:
+            return narrow
         if _relaxed_between(trace, order, race):
             return "cluster_arrive_relaxed orders no memory: is cluster_arrive() meant?"
         return "Is a cluster barrier (cluster_arrive, cluster_wait) or an mbarrier missing between the two?"
@@ -630,6 +633,20 @@ def _stage(trace, order, race: Race) -> str | None:
         f"The two warps meet at mbarriers, as in the {call} at {where}: is a wait missing before the second access, or is it for "
         "another phase or another stage?"
     )
+
+
+def _narrow_arrival(trace, order, race: Race) -> str | None:
+    """What to say where the first thread's warp arrives at the other block's mbarrier, with a scope that leaves that block out."""
+    (first, second), block = race.events, race.blocks[1]
+    for row in _at_mbarriers(trace, order, Op.MBARRIER_ARRIVE, first):
+        event = trace.events[row]
+        beyond = trace.addresses[event["sources"]] >> SMEM_BLOCK_BITS
+        if first < row < second and event["sources"] >= 0 and block in beyond:
+            return (
+                f"The {_call(trace, event)} at {_at(trace, event)} counts at block {block}'s mbarrier, but its scope, the "
+                f"CTA, leaves block {block} out, so it hands nothing over: is the cluster's scope meant?"
+            )
+    return None
 
 
 def _unheeded(trace, order, race: Race) -> str | None:

@@ -356,6 +356,7 @@ class _Machine:
 
     def order(self, opcode, parts, operands) -> None:
         """Barriers, fences and groups: cute.arch's own."""
+        how = {"relaxed": "relaxed" in parts, "scope": next((part for part in parts if part in SCOPES), None)}
         if opcode in ("membar.gl", "fence.acq_rel.gpu", "fence.sc.gpu"):
             barriers.fence_acq_rel_gpu()
         elif opcode in ("membar.cta", "fence.acq_rel.cta", "fence.sc.cta"):
@@ -380,10 +381,10 @@ class _Machine:
         elif opcode == "griddepcontrol.launch_dependents":
             barriers.griddepcontrol_launch_dependents()
         elif opcode.startswith("mbarrier.arrive") and operands[0] == "_" and "expect_tx" not in opcode:
-            mbarriers.mbarrier_arrive(self.pointer(operands[1], Int64, Space.SMEM))
+            mbarriers.mbarrier_arrive(self.pointer(operands[1], Int64, Space.SMEM), **how)
         elif opcode.startswith("mbarrier.arrive.expect_tx") and operands[0] == "_":
             pointer = self.pointer(operands[1], Int64, Space.SMEM)
-            mbarriers.mbarrier_arrive_and_expect_tx(pointer, self.value(operands[2], Int32))
+            mbarriers.mbarrier_arrive_and_expect_tx(pointer, self.value(operands[2], Int32), **how)
         elif opcode.startswith("mbarrier.init"):
             mbarriers.mbarrier_init(self.pointer(operands[0], Int64, Space.SMEM), self.value(operands[1], Int32))
         else:

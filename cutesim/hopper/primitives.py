@@ -83,15 +83,11 @@ def mbarrier_init(addr, count, **_) -> None:
 
 
 def mbarrier_arrive(addr, *, count=None, scope=None, relaxed=None, **_) -> None:
-    if relaxed:
-        raise not_simulated("mbarrier_arrive with relaxed=True")
-    mbarriers.mbarrier_arrive(pointer_of(addr), None, 1 if count is None else count)
+    mbarriers.mbarrier_arrive(pointer_of(addr), None, 1 if count is None else count, relaxed=relaxed, scope=scope)
 
 
 def mbarrier_arrive_expect_tx(addr, txcount, *, scope=None, relaxed=None, **_) -> None:
-    if relaxed:
-        raise not_simulated("mbarrier_arrive_expect_tx with relaxed=True")
-    mbarriers.mbarrier_arrive_and_expect_tx(pointer_of(addr), txcount)
+    mbarriers.mbarrier_arrive_and_expect_tx(pointer_of(addr), txcount, relaxed=relaxed, scope=scope)
 
 
 def mbarrier_wait_parity(addr, phase, kind, *, scope=None, order=None, **_):

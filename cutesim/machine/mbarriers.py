@@ -2,7 +2,8 @@
 
 A phase completes when no arrival and no byte is pending; the byte count is signed, so bytes may land before they are expected. A
 wait acquires what the arriving threads did before; a try_wait or test_wait does so where its answer is looked at, since it may be
-False. Source: PTX ISA 9.0, mbarrier.
+False. An arrival that names the scope of the CTA counts at another block's mbarrier, and releases nothing to that block; one that
+names no scope is taken to reach its cluster. Source: PTX ISA 9.0, mbarrier.
 """
 
 from __future__ import annotations
@@ -199,15 +200,17 @@ def _amount(x, b: int, t: int) -> int:
     return int(a[b, t])
 
 
-def mbarrier_arrive(mbar_ptr, peer_cta_rank_in_cluster=None, arrive_count=1, **_) -> None:
-    _arrive("mbarrier_arrive", mbar_ptr, peer_cta_rank_in_cluster, arrive_count, 0)
+def mbarrier_arrive(mbar_ptr, peer_cta_rank_in_cluster=None, arrive_count=1, **how) -> None:
+    _arrive("mbarrier_arrive", mbar_ptr, peer_cta_rank_in_cluster, arrive_count, 0, **how)
 
 
-def mbarrier_arrive_and_expect_tx(mbar_ptr, bytes, peer_cta_rank_in_cluster=None, *_, **__) -> None:
-    _arrive("mbarrier_arrive_and_expect_tx", mbar_ptr, peer_cta_rank_in_cluster, 1, bytes)
+def mbarrier_arrive_and_expect_tx(mbar_ptr, bytes, peer_cta_rank_in_cluster=None, *how, **named) -> None:
+    _arrive("mbarrier_arrive_and_expect_tx", mbar_ptr, peer_cta_rank_in_cluster, 1, bytes, *how, **named)
 
 
-def _arrive(name: str, pointer, peer, count, nbytes) -> None:
+def _arrive(name: str, pointer, peer, count, nbytes, relaxed=False, scope=None, **_) -> None:
+    if relaxed:
+        raise not_simulated(f"{name} with relaxed=True")
     phase = None
     for row, offset, b, t in places(pointer, peer):
         barrier = find(row, offset, name)
@@ -222,8 +225,11 @@ def _arrive(name: str, pointer, peer, count, nbytes) -> None:
         barrier.arrive(arrivals)
         barrier.step()
     if phase is not None:
-        shown = int(scalar(nbytes).a.reshape(-1)[0])
-        _record(Op.MBARRIER_ARRIVE, pointer, peer, arg=shown, arg2=phase)
+        shown, unreached = int(scalar(nbytes).a.reshape(-1)[0]), None
+        if str(scope).rpartition(".")[2].lower() == "cta" and STATE.run.recorder is not None:
+            at = lane_rows(pointer, peer)
+            unreached = np.where(at >> SMEM_BLOCK_BITS == group().blocks[0], -1, at)
+        _record(Op.MBARRIER_ARRIVE, pointer, peer, sources=unreached, arg=shown, arg2=phase)
 
 
 def mbarrier_expect_tx(mbar_ptr, bytes, peer_cta_rank_in_cluster=None, **_) -> None:

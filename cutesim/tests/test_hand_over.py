@@ -4,11 +4,16 @@ import numpy as np
 import pytest
 from dsl import hand_over as k
 
+from cutesim import NotSimulated
 from cutesim.simulation import simulate
 
 
 def ints(*shape):
     return np.zeros(shape, np.int32)
+
+
+def floats(*shape):
+    return np.zeros(shape, np.float32)
 
 
 def said(kernel, *tensors, **options):
@@ -21,7 +26,9 @@ RIGHT = {
     "store": (k.raised(), ints(1), ints(32), ints(32)),
     "exchange": (k.raised(word="exchange"), ints(1), ints(32), ints(32)),
     "lock": (k.locked(), ints(1), ints(1)),
-    "peer": (k.peer(), ints(2, 32).astype(np.float32), ints(2, 32).astype(np.float32)),
+    "peer": (k.peer(), floats(2, 32), floats(2, 32)),
+    "arrival": (k.told(), floats(32), floats(32)),
+    "arrival of the cluster's scope": (k.told(scope=k.primitives.MemScope.CLUSTER), floats(32), floats(32)),
     "count of a block": (k.count_each("cta"), ints(1)),
     "count of two blocks": (k.count_each("gpu"), ints(2)),
     "the deepest block": (k.placed((1, 1, 1), (1, 1, 64)), ints(1)),
@@ -36,6 +43,11 @@ def test_where_nothing_is_missing_nothing_is_found(what):
 
 def test_the_widest_grid_is_launched():
     assert simulate(k.placed((65536, 1, 1), (1, 1, 1)), ints(1), blocks=1).ok
+
+
+def test_a_relaxed_arrival_is_refused():
+    with pytest.raises(NotSimulated, match="mbarrier_arrive with relaxed=True"):
+        simulate(k.told(relaxed=True), floats(32), floats(32))
 
 
 @pytest.mark.parametrize("test", [False, True])

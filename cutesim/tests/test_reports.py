@@ -68,6 +68,7 @@ CASES = [
     (hand_over.raised(order="relaxed"), ints(1), ints(32), ints(32)),
     (hand_over.count_each("cta"), ints(2)),
     (hand_over.count_each("cta", too_fast=True), ints(2)),
+    (hand_over.told(scope=hand_over.primitives.MemScope.CTA), X[:32], floats(32)),
     *((hand_over.locked(**{side: False}), ints(1), ints(1)) for side in ("before", "after")),
     (hand_over.locked(stored=True), ints(1), ints(1)),
     *((hand_over.asked("noted", test), ints(32)) for test in (False, True)),

@@ -20,9 +20,8 @@ class Compiled:
     threads: int  # of a block
     loads: int  # from global memory in the kernel's text: more than the source has, where the compiler unrolled a loop
     registers: int  # of a thread
-    at_once: tuple[
-        int, ...
-    ]  # loads from global memory that a thread has in flight, in each stretch of machine code that has any
+    renamed: int  # the same where the kernel's name, which CuTe DSL makes, does not hold the word "cutlass"
+    at_once: tuple  # loads from global memory that a thread has in flight, in each stretch of machine code that has any
     spilled: int  # bytes of a thread that found no register and go to memory
     in_flight: int  # bytes of a block's tile, asked for before the first is used; without tiles, one element a thread
     smem: int  # bytes of a block's tiles in shared memory, without the slots of its reductions

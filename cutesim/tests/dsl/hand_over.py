@@ -3,6 +3,7 @@
 import cutlass
 import cutlass.cute as cute
 from cutlass import Int32
+from cutlass.experimental import primitives
 
 from .hosts import launched, one_warp
 from .written import write
@@ -149,6 +150,25 @@ peer(x, out, *, closing='cluster_arrive', waits=1) @launched(32, blocks=2, clust
         cute.arch.cluster_arrive_relaxed()  # closes
         cute.arch.cluster_wait()
     out[rank, lane] = theirs[0]
+told(x, out, *, scope=None, relaxed=False) @launched(32, blocks=2, cluster=2):
+    """Block 1 writes into block 0's shared memory and arrives at its mbarrier, with a scope; block 0 waits and reads."""
+    lane, rank = cute.arch.lane_idx(), cute.arch.block_idx_in_cluster()
+    smem = cutlass.memory.SmemAllocator()
+    held = smem.allocate_tensor(cutlass.Float32, cute.make_layout(32))
+    mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
+    if lane == 0:
+        cute.arch.mbarrier_init(mbar, 32)
+        cute.arch.mbarrier_init_fence()
+    cute.arch.cluster_arrive()
+    cute.arch.cluster_wait()
+    if rank == 1:
+        primitives.mapa(held.iterator + lane, 0).store(x[lane])
+        primitives.mbarrier_arrive(primitives.mapa(mbar, 0), scope=scope, relaxed=relaxed)  # arrives
+    else:
+        cute.arch.mbarrier_wait(mbar, 0)
+        out[lane] = held[31 - lane]
+    cute.arch.cluster_arrive()
+    cute.arch.cluster_wait()
 counted(out, *, enough) @launched(64):
     """32 lanes write and count themselves, and a thread of another warp reads once it has seen so many."""
     tidx, lane = cute.arch.thread_idx()[0], cute.arch.lane_idx()
