@@ -9,7 +9,6 @@ import re
 from itertools import product
 from statistics import median
 
-import numpy as np
 import pytest
 from pytest import approx
 
@@ -166,20 +165,6 @@ def test_a_loop_keeps_in_flight_what_its_source_says(on_an_h100):
     assert max(of_all) < 1.01 * min(of_all)
 
 
-SINGLE = [  # loops over single elements: the loads before the first use in each that is unrolled, and the writes
-    ("softmax", "warp", (16, 8, 1), 1),
-    ("softmax", "three-pass", (16, 8, 1), 1),
-    ("softmax", "online", (4, 1), 1),
-    ("rmsnorm", "block", (16, 1), 1),
-    ("layernorm", "block", (16, 16, 1), 1),
-    ("cross-entropy", "two-pass", (16, 16), 0),
-    ("cross-entropy", "online", (4,), 0),
-    ("cross-entropy backward", "elements", (1,), 1),
-]
-# Of several vectors, which `in_flight` counts.
-VECTORS = [("softmax", "vectors", (1, 1), 1), ("rmsnorm", "vectors", (1, 1), 1)]
-
-
 # Loads that a thread has in flight, loop by loop as the machine code has them: of rows of up to 4,096, and of longer ones.
 UNROLLED = {
     ("softmax", "three-pass"): ((1, 1, 1), (16, 8, 1)),
@@ -217,66 +202,25 @@ def test_a_tile_of_vectors_has_as_many_loads_as_its_row_fills():
         assert made(operation, "registers", "float32", N).at_once[0] == 8
 
 
-def passes_us(chip, operation, version, loops, writes, dtype, N):
-    """The sum of passes, and the MiB of rows in work."""
-    kernel, width = made(operation, version, dtype, N), hardware.ITEM_BYTES[dtype]
-    nbytes = default_rows(N) * N * width
-    blocks, turns = resident(kernel), N // (32 if version == "warp" else kernel.threads)
-    of_block = min(kernel.in_flight, N * width) if version == "vectors" else kernel.threads * width
-    charted = {}
-    for point in chip.series("in flight"):
-        of_load, loads, threads = map(int, point.name.split(" x "))
-        if threads >= 512:  # fewer fall behind
-            size = of_load * loads * threads
-            charted[size] = max(point.gb_s, charted.get(size, 0))
-    sizes = sorted(charted)
-    mib = blocks * (4 if version == "warp" else 1) * chip.sms * N * width / 2**20
-    answered = mib < (21 if writes and len(loops) < 3 else 33.1)
-    time = 2 + writes * nbytes / chip.bandwidth_gb_s("HBM") / 1e3
-    for turn, loads in enumerate(loops):
-        in_flight = blocks * of_block * (loads if turns >= 32 else 1)
-        from_hbm = np.interp(np.log(in_flight), np.log(sizes), [charted[size] for size in sizes])
-        from_l2 = min(cost.little_gb_s(in_flight, chip.latency_ns("L2"), chip.sms), chip.bandwidth_gb_s("L2"))
-        time += nbytes / (from_l2 if turn and answered else from_hbm) / 1e3
-    return time, mib
-
-
-def test_passes_add_up():
-    chip, missed, tried = memory.load(), set(), 0
-    for kernel, dtype, N in product(SINGLE + VECTORS, BOTH, (*ROWS[1:], LONG)):
-        operation, version = kernel[:2]
-        found = qt.recorded(operation, dtype, N=N, ladder=True)
-        if version not in found.names:
+def test_l2_answers_further_reads_of_rows_that_fill_two_thirds_of_it():
+    with card.taken_for("h200"):  # on which they were counted
+        chip = memory.load()
+    few = most = 0
+    for (operation, version, dtype, N), counted in compiled.executed().items():
+        entry = made(operation, version, dtype, N)
+        if entry is None or len(entry.passes) == 1 or version == "warp":
             continue
-        time, mib = passes_us(chip, *kernel, dtype, N)
-        ratio = time / found[version].us
-        if version == "vectors":
-            assert 0.85 < ratio < 1.15
-            continue
-        tried += 1
-        if not 0.75 < ratio < 1.25:
-            missed.add((operation, version, dtype, N))
-            own_instructions = (operation, version, dtype) == ("cross-entropy", "online", "bfloat16")
-            assert own_instructions or mib == 33 or (dtype, N) == ("bfloat16", 8192) and ratio < 1.3
-    assert tried > 70 and len(missed) < tried / 9
-    assert passes_us(chip, *SINGLE[-2], "float32", 1024)[0] < 0.7 * us("cross-entropy", "online", "float32", 1024)
-
-
-def test_l2_answers_a_second_read():
-    best, sms = memory.load().bandwidth_gb_s("HBM"), memory.load().sms
-
-    def found(operation, version, dtype, N):
-        """MiB of rows in work, and the time in that of one pass through HBM."""
         row = N * hardware.ITEM_BYTES[dtype]
-        mib = resident(made(operation, version, dtype, N)) * sms * row / 2**20
-        return mib, us(operation, version, dtype, N) / (default_rows(N) * row / best / 1e3)
-
-    written = [found(op, "vectors", dtype, N) for op, dtype, N in product(("softmax", "rmsnorm"), BOTH, ROWS[1:])]
-    assert max(mib for mib, passes in written if mib < 22) == approx(20.6, abs=0.1)
-    assert not [mib for mib, _ in written if 21 < mib < 24.7]
-    assert all(passes > 2.8 for mib, passes in written if mib > 22)  # two reads and a write
-    (first, once), (second, twice) = (found("cross-entropy", "two-pass", "float32", N) for N in (8192, 16384))
-    assert (first, second) == (33, 66) and once < 1.15 and twice > 1.8
+        in_work, writes = resident(entry) * chip.sms * row, operation != "cross-entropy"
+        again = counted["dram_read_bytes"] / counted["M"] / row - 1  # in rows
+        lost = [cost.missed(in_work * (1 + (writes and last)), chip) for last in (False, True)]
+        if not any(lost):
+            few += 1
+            assert again < 0.17, (operation, version, dtype, N, again)
+        elif all(one == 1 for one in lost):
+            most += 1
+            assert again > 0.8 * (len(entry.passes) - 1), (operation, version, dtype, N, again)
+    assert few > 30 and most > 15
     loss = profile.load()("cross-entropy", "two-pass", 16384)  # bfloat16, 33 MiB
     assert loss.total("dram_read_bytes") < 1.01 * 2 * loss.M * loss.N
 
@@ -378,7 +322,7 @@ def test_each_further_rung_of_softmax(by):
     assert ours("softmax", "float32", by(LONG, 262144)).of_copy > 0.9
     for _, _, model, measured, *_ in rung("softmax", "registers", sizes=ROWS[:-1], dtypes=("float32",)).rows:
         model, measured = (float(time.replace(",", "")) for time in (model, measured))
-        assert model < measured < 1.1 * model
+        assert 0.91 < measured / model < 1.1
 
 
 def test_predictions_from_source_follow_their_reasons():
@@ -548,8 +492,6 @@ def test_cross_entropy_in_bfloat16_is_held_back_by_instructions(by):
 
 
 def test_cross_entropy_backward():
-    rows = rung("cross-entropy backward", "elements", sizes=(4096, 16384, 32768), dtypes=("bfloat16",)).rows
-    assert all(float(model.replace(",", "")) > 1.1 * float(us.replace(",", "")) for _, _, model, us, *_ in rows)
     for dtype in BOTH:  # unrolled only where rows are long
         at = [made("cross-entropy backward", "elements", dtype, N) for N in (4096, 16384, 32768)]
         assert at[0].loads < at[1].loads == at[2].loads and at[0].registers < at[1].registers

@@ -2,9 +2,8 @@
 
 `last_rungs` sets several versions beside each other, as they were measured on an H100.
 
-The model has the bytes that a simulated run asked for, all of them through HBM, and the bytes that the blocks of an SM ask for
-before they use the first (`records.compiled`). It knows no cache and no instruction: where they decide, it is off, and that is to
-be seen.
+The model is `cost.predict`, plus a launch: the passes over the rows, what the blocks of an SM have in flight in each, how much of
+L2 the rows in work fill, and the instructions that were counted (`records.compiled`).
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def rung(operation, version, moved=1.0, sizes=SIZES, dtypes=("float32", "bfloat1
             entry = ladders.find(operation, version, dtype, N)
             result = held[1].result(version) if held else None
             nbytes = held[1].bytes_moved if held else _least(operation, dtype, N)
-            times = (_model(entry, moved * nbytes), *_measured(result))
+            times = (_model(entry), *_measured(result))
             if held:
                 origins.append(results.provenance(held[0]))
                 ceilings.append(held[1].ceiling)
@@ -130,11 +129,30 @@ def in_flight(entry) -> int:
     return entry.in_flight * cost.blocks_per_sm(entry.threads, entry.registers, entry.smem)
 
 
-def _model(entry, nbytes) -> str:
+def predicted(entry, hierarchy) -> cost.Prediction:
+    """What the model says of a version as compiled, at the rows of the benchmark, without the launch."""
+    row, M = entry.N * ITEM_BYTES[entry.dtype], default_rows(entry.N)
+    blocks = cost.blocks_per_sm(entry.threads, entry.registers, entry.smem)
+    pattern = OPERATIONS[entry.operation].pattern
+    first, *again = (blocks * each for each in entry.passes)
+    rows_at_once = blocks * hierarchy.sms * (entry.threads // 32 if entry.version == "warp" else 1)
+    counted = compiled.executed().get((entry.operation, entry.version, entry.dtype, entry.N))
+    return cost.predict(
+        int(pattern[0]) * M * row,
+        first,
+        hierarchy,
+        again=again,
+        written=int(pattern[2]) * M * row if "W" in pattern else 0,
+        in_work=rows_at_once * row,
+        instructions=counted["instructions"] * M / counted["M"] if counted else 0,
+    )
+
+
+def _model(entry) -> str:
     if entry is None:  # this version does not take such rows
         return ""
     # What was measured beside it is a record, so the model is of the record's card, whatever this machine has.
-    return f"{cost.predict(nbytes, in_flight(entry), memory.load()).time_us:,.0f}"
+    return f"{predicted(entry, memory.load()).time_us + cost.LAUNCH_US:,.0f}"
 
 
 def _least(operation, dtype, N) -> int:

@@ -1,12 +1,27 @@
-"""What ptxas said of the ladders' versions, recorded by `scripts/record_resources.py`: no GPU takes part."""
+"""What ptxas said of the ladders' versions, recorded by `scripts/record_resources.py`: no GPU takes part. And how many instructions
+their warps execute, which Nsight Compute counted once, on an H200."""
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
+from quack_tutorial.hardware import ITEM_BYTES
 from quack_tutorial.records import FOLDER, Record
 
-FILE = FOLDER / "compiled" / "ladders.json"
+FILE, EXECUTED = FOLDER / "compiled" / "ladders.json", FOLDER / "compiled" / "executed.json"
+# How often a version reads its rows, where it is not once.
+READS = {
+    ("softmax", "warp"): 3,
+    ("softmax", "three-pass"): 3,
+    ("softmax", "online"): 2,
+    ("softmax", "vectors"): 2,
+    ("rmsnorm", "block"): 2,
+    ("rmsnorm", "vectors"): 2,
+    ("layernorm", "block"): 3,
+    ("layernorm", "vectors"): 3,
+    ("cross-entropy", "two-pass"): 2,
+}
 
 
 @dataclass(frozen=True)
@@ -26,6 +41,18 @@ class Compiled:
     in_flight: int  # bytes of a block's tile, asked for before the first is used; without tiles, one element a thread
     smem: int  # bytes of a block's tiles in shared memory, without the slots of its reductions
     ptx_sha256: str  # what `compiler.ptx_hash` gives, so that a test can tell when a kernel changed
+
+    @property
+    def passes(self) -> tuple[int, ...]:
+        """The bytes that a block has in flight in each read of its rows. Of a loop over elements these are the loads that the
+        machine code has at once; one where the loop stores as well, for no load may pass a store."""
+        reads, element = READS.get((self.operation, self.version), 1), self.threads * ITEM_BYTES[self.dtype]
+        if self.in_flight > element:
+            return (self.in_flight,) * reads
+        loads = list(self.at_once[:reads])
+        if self.operation != "cross-entropy":
+            loads[-1] = 1
+        return tuple(element * each for each in loads)
 
 
 class Ladders(Record):
@@ -47,6 +74,14 @@ class Ladders(Record):
         """What made the numbers, as a caption says it."""
         tools = f"ptxas {self.versions['ptxas']} for {self.arch}, CuTe DSL {self.versions['nvidia-cutlass-dsl']}"
         return f"Registers and spills: {tools}, {self.date} UTC."
+
+
+@functools.cache
+def executed() -> dict[tuple, dict]:
+    """{(operation, version, dtype, N): what was counted of all launches of a call}: `M` rows, `instructions` of warps,
+    `dram_read_bytes`, `dram_write_bytes`; "ours" is what ships."""
+    counted = Record.load(EXECUTED)
+    return {(row["operation"], row["version"], row["dtype"], row["N"]): row for row in counted.rows}
 
 
 def load(path=FILE) -> Ladders:
