@@ -347,6 +347,7 @@ def test_what_an_edit_makes_untrue_is_out_of_date_until_it_runs_again(reader):
         {"size": [390, 844]},
         {"look": True},
         {"axe": True},
+        {"click": "Cells"},
         {"click": "Run all cells"},
         {"wait": "1 finding:"},
         {"run": 8},

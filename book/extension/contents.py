@@ -44,7 +44,7 @@ CLIMB = (
     ("what ships", "The best sizes of all these", "book/what-ships"),
 )
 FIGURE = re.compile(r'<div class="qt-figure" id="(?P<id>[^"]+)" role="group" aria-label="(?P<title>[^"]*)"')
-ORIGIN = re.compile(r'<div class="qt-origin">(.*?)</div>', re.DOTALL)
+ORIGIN = re.compile(r'<div class="qt-origin">(.*?)<', re.DOTALL)
 MEASURED = re.compile(r"(?P<several>\d+ )?NVIDIA (?P<gpu>\w+)\b.*?(?P<day>\d{4}-\d\d-\d\d)")
 
 

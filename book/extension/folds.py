@@ -28,7 +28,7 @@ from quack_tutorial import hardware
 logger = logging.getLogger(__name__)
 
 LABELS = {"all": "Solution", "input": "Code", "output": "Output"}  # of what hide-cell, hide-input, hide-output fold
-FORM = """<form class="qt-predict" data-predict="{n}" id="predict-{n}{later}" aria-label="{title}" hidden>
+FORM = """<form class="qt-predict" data-predict="{n}" id="predict-{n}{later}" aria-label="{title}, {n}" hidden>
 <b>{title}</b> {fields}<button type="submit">{button}</button></form>"""
 FIELD = "<label>{asked} {entry}</label> "
 OF_CARD = '<div class="qt-card qt-of-{card}"><p>On {name}:</p>{values}</div>'

@@ -10,7 +10,8 @@ document.addEventListener("DOMContentLoaded", () => {
       if (box.scrollWidth <= box.clientWidth || box.tabIndex === 0) continue;
       box.tabIndex = 0;
       box.setAttribute("role", "region");
-      box.setAttribute("aria-label", box.matches(".text_html") ? "Figure, scrolls sideways" : "Table, scrolls sideways");
+      const under = box.closest("section")?.querySelector("h1, h2, h3")?.firstChild.textContent;
+      box.setAttribute("aria-label", `${box.matches(".text_html") ? "Figure" : "Table"} under “${under}”, scrolls sideways`);
     }
   }
   mendBoxes(document);
@@ -34,13 +35,14 @@ document.addEventListener("DOMContentLoaded", () => {
   }
   document.addEventListener("toggle", (event) => mendBoxes(event.target), true);
 
-  // The number of a cell stands below its code: it names the whole for those who hear the page from top to bottom.
+  // The number of a cell stands below its code: it names the whole, and what came of it, for those who hear the page from top to bottom.
   for (const number of article ? all(".qt-number", article) : []) {
-    const cell = number.closest("div.cell");
-    cell.setAttribute("role", "group");
-    cell.setAttribute("aria-label", number.textContent);
+    const cell = number.closest("div.cell"), output = cell.querySelector(".cell_output");
+    for (const [part, name] of [[cell, ""], [output, "Output of "]]) {
+      part?.setAttribute("role", "group");
+      part?.setAttribute("aria-label", name + number.textContent);
+    }
   }
-  all("nav.page-toc").forEach((node) => node.setAttribute("aria-label", "Contents of this page"));
 
   // What a kernel's code reads, writes and waits for has the colours of the figures. CuTe's names say what is memory: m whole, g a
   // block's tile, s shared; a thread's part is tXgX or tXsX. `read MN elements` is the book's comment above each access.

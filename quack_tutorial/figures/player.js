@@ -17,7 +17,7 @@
     const texts = Array.from(words, (word) => word.textContent);
     const attribute = (node, values) => { for (const name in values) node.setAttribute(name, values[name]); };
     const last = data.frames.length - 1;
-    // Before step 1 stands the preview, a later picture, if the player opens with one.
+    // A player may open with a later picture, the preview: Next then begins at step 1.
     const hasPreview = !data.axes && data.start > 0;
     let at = 0, paths = {}, roles = [], lane = data.follow, places = null, previews = hasPreview;
 
@@ -171,11 +171,11 @@
         const place = rest % size;
         rest = (rest - place) / size;
         const text = data.axes ? data.names[k][place] : previews && at === last ? "all " + size : place + 1 + " of " + size;
-        sliders[k].value = data.axes ? place : previews ? 0 : place + 1;
+        sliders[k].value = data.axes ? place : place + 1;
         sliders[k].setAttribute("aria-valuetext", text);
         outputs[k].textContent = text;
       }
-      const ends = { "-1": previews || (!hasPreview && !at), 1: !previews && at === last };
+      const ends = { "-1": previews || !at, 1: !previews && at === last };
       for (const button of buttons) button.setAttribute("aria-disabled", String(ends[button.dataset.go]));
       if (stage) stage.textContent = previews ? data.preview : at === last ? "Step " + outputs[0].textContent + ", the end." : "";
     }
@@ -194,13 +194,11 @@
       caption.style.minHeight = Math.max(...heights) + "px";
     }
 
-    // To a frame; -1 is the preview.
     function go(to) {
       if (!caption.style.minHeight) reserve();
-      const before = previews;
-      previews = hasPreview && to < 0;
-      const bounded = previews ? data.start : Math.max(0, Math.min(last, to));
-      if (bounded !== at || before !== previews) show(bounded);
+      const before = previews, bounded = Math.max(0, Math.min(last, to));
+      previews = false;
+      if (bounded !== at || before) show(bounded);
     }
 
     // From the preview to step 1, and no further than the end.

@@ -161,10 +161,9 @@ class Player:
         if len(self.frames) == 1:
             return ""
         buttons = '<button type="button" data-go="-1">Back</button><button type="button" data-go="1">Next</button>'
-        many, previews = len(self.frames), self.start > 0
-        at = 0 if previews else 1
-        shown = f"all {many}" if previews and self.start == many - 1 else f"{self.start + 1} of {many}"
-        steps = buttons + slider("Step", many + 1, at, shown, least=0 if previews else 1)
+        many = len(self.frames)
+        shown = f"all {many}" if 0 < self.start == many - 1 else f"{self.start + 1} of {many}"
+        steps = buttons + slider("Step", many + 1, self.start + 1, shown, least=1)
         if self.follow is None:
             return steps
         return f'{steps}<label>Follow lane <input type="number" min="0" max="31" value="{self.follow}"></label>'
@@ -211,6 +210,8 @@ def page(
     and drawing, and would show the numbers of the drawing in a row. `STRIPPED` then stands in their place.
     """
     is_drawn = "<svg" in picture
+    first, dot, rest = origin.partition(". " if len(origin) > 400 else "\0")
+    more = f".<details><summary>More on where this is from</summary>{escape(rest)}</details>" if dot else ""
     parts = (
         f'<div class="qt-title">{escape(title)}</div>'
         f'<div class="qt-controls" hidden="hidden">{controls}</div>'
@@ -218,7 +219,7 @@ def page(
         f'<div class="qt-picture" tabindex="0" role="group" aria-label="{escape(title)}: the picture"{attributes}>'
         f'<div{HIDDEN * is_drawn} style="min-width:{number(min(width, least))}px;max-width:{number(width)}px">{picture}</div>'
         f"{STRIPPED * is_drawn}</div>"
-        f'{key}<div class="qt-origin">{escape(origin)}</div>'
+        f'{key}<div class="qt-origin">{escape(first)}{more}</div>'
     )
     return framed(title, as_json(data), parts, script, data)
 

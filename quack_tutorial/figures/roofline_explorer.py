@@ -107,6 +107,7 @@ class Roofline:
             + slider("Rows", 2, 1, f"{M:,}")
         )
         key = key_html((("p", "the other operations, ours"),))
+        key = key.replace("</ul>", "<li>dashed: the datasheet's bandwidth</li></ul>")
         return page(
             title=self.title,
             controls=controls,
@@ -114,7 +115,7 @@ class Roofline:
             picture=f"<style>{asset('roofline_explorer.css')}</style>{self.picture()}",
             width=WIDTH,
             key=table(len(FORMULAS[operation]), M, N, row) + key,
-            origin=f"{self.origin()} The roof: {PEAK_SOURCE}. Dashed: the datasheet's bandwidth. Bytes are those that must move; "
+            origin=f"{self.origin()} The roof: {PEAK_SOURCE}. Bytes are those that must move; "
             "operations are counted once an element, an exponential as one.",
             script="roofline_explorer.js",
             data=self.data(),

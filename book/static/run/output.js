@@ -81,7 +81,7 @@ function flush(cell) {
 function clear(cell) {
   if (!cell.output) {
     cell.output = document.createElement("div");
-    cell.output.className = "cell_output docutils container";
+    Object.assign(cell.output, { className: "cell_output docutils container", role: "group", ariaLabel: `Output of cell ${cell.number}` });
     cell.node.append(cell.output);
   }
   // Where the book folds the output away, the reader who runs this very cell wants to see it.

@@ -56,7 +56,8 @@ async function prepare() {
   const buttons = { all: "Run all cells", stop: "Stop", link: "Copy link", download: "Download as notebook" };
   if (page.given) delete buttons.download;
   const html = Object.entries(buttons).map(([name, words]) => `<button type="button" data-do="${name}">${words}</button>`);
-  page.bar.insertAdjacentHTML("beforeend", `<span class="qt-run-buttons">${html.join(" ")}</span>`);
+  const menu = '<button type="button" class="qt-more" popovertarget="qt-run-buttons">Cells</button>'; // on a phone
+  page.bar.insertAdjacentHTML("beforeend", `${menu} <div class="qt-run-buttons qt-menu" id="qt-run-buttons" popover>${html.join(" ")}</div>`);
   const actions = { all: runAll, stop, link: copyLink, download };
   for (const button of page.bar.querySelectorAll("[data-do]")) button.addEventListener("click", actions[button.dataset.do]);
   lines.watch(document.querySelector("article.bd-article"), (...place) => jump(page.bar, page.base, ...place));
@@ -461,12 +462,9 @@ function markStale(cell, why) {
     cell.note.lastChild.textContent = asks(page.cells.find((one) => one.shownBy === cell) ?? cell);
   }
   cell.output.classList.toggle("qt-stale", is);
-  if (!is) for (const name of ["role", "aria-label", "aria-describedby"]) cell.output.removeAttribute(name);
-  else {
-    cell.output.setAttribute("role", "group");
-    cell.output.setAttribute("aria-label", `Output of cell ${cell.number}, out of date`);
-    cell.output.setAttribute("aria-describedby", cell.note.id);
-  }
+  cell.output.setAttribute("aria-label", `Output of cell ${cell.number}${is ? ", out of date" : ""}`);
+  if (is) cell.output.setAttribute("aria-describedby", cell.note.id);
+  else cell.output.removeAttribute("aria-describedby");
 }
 
 // The worker ----------------------------------------------------------------------------------------------------------
