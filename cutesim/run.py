@@ -39,6 +39,15 @@ MOST_FRAGMENTS = 8  # register tensors that are tried one by one for what reache
 LOOKED_FOR = "race, out-of-bounds access, deadlock or unwritten value"  # what a run without findings has not
 
 
+class Findings(tuple):
+    """The findings of a run. Asked for one that is not there it says so in the run's words: who mends a kernel may still read them."""
+
+    def __getitem__(self, index):
+        if not self and not isinstance(index, slice):
+            raise without_frames(IndexError("this run has no findings: nothing was found to be wrong"))
+        return super().__getitem__(index)
+
+
 @dataclass(frozen=True)
 class Run:
     """What a simulated run gave: its trace, findings, what cute.printf wrote, shared memory of a block.
@@ -48,7 +57,7 @@ class Run:
     """
 
     recorded: Trace | None
-    findings: tuple
+    findings: Findings
     printed: tuple
     smem_bytes: int = 0
     observations: tuple = ()
@@ -211,7 +220,7 @@ def run_once(
     if history is not None and order is None:
         history[:] = state.may_still_run or []
     printed = tuple(text for _, _, text in state.printed)
-    return Run(trace, tuple(findings), printed, state.smem_bytes, observations, numbers)
+    return Run(trace, Findings(findings), printed, state.smem_bytes, observations, numbers)
 
 
 OPTIONS = frozenset(inspect.signature(run_once).parameters) - {"function", "args", "kwargs"}

@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 from dsl import eight_bits, found, hand_over, names, others, python
 from dsl.cluster import Exchange, pair
 from rules import RULES
@@ -163,3 +164,10 @@ def test_the_small_kernels_have_these_findings():
     if os.environ.get("REPORTS") == "write":
         FILE.write_text(text, encoding="utf-8")
     assert text.splitlines() == FILE.read_text(encoding="utf-8").splitlines()
+
+
+def test_who_reads_a_finding_of_a_kernel_that_was_mended_is_told_that_there_is_none():
+    run = simulate(Exchange(), np.arange(4, dtype=np.float32), np.zeros((4, 2), np.float32))
+    with pytest.raises(IndexError, match="this run has no findings"):
+        run.findings[0]
+    assert run.findings[:1] == ()
