@@ -40,7 +40,7 @@ LOOKED_FOR = "race, out-of-bounds access, deadlock or unwritten value"  # what a
 
 
 class Findings(tuple):
-    """The findings of a run. Asked for one that is not there it says so in the run's words: who mends a kernel may still read them."""
+    """The findings of a run. Where there are none, asking for one says so: cells read those of kernels that readers may mend."""
 
     def __getitem__(self, index):
         if not self and not isinstance(index, slice):
