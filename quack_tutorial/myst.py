@@ -68,7 +68,7 @@ def cells(text: str, name: str):
 
 def reader(text: str, name: str, folder: Path):
     """The notebook `name` as a reader opens it; what the source includes is found from `folder`. A ValueError for other MyST."""
-    notebook = cells(with_helpers(text, folder), name)
+    notebook = cells(with_helpers(text, folder, name), name)
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = plain(cell.source, folder)
@@ -93,14 +93,16 @@ def is_notebook(text: str) -> bool:
     return bool(front) and "\nkernelspec:" in front[0]
 
 
-def with_helpers(text: str, folder: Path) -> str:
-    """A source with a fold below each listing from `kernels/`: the functions and methods of that folder that it calls.
+def with_helpers(text: str, folder: Path, name: str = "") -> str:
+    """The source of page `name` with a fold below each listing from `kernels/`: the functions and methods of that folder that it
+    calls.
 
-    What the page lists itself, or has folded already, is left out; so is what a helper calls in its turn.
+    What the page lists itself, or has folded already, is left out; so is what a helper calls in its turn. Of what a chapter before
+    it had, the fold says in which.
     """
     listings = list(LISTING.finditer(text))
     places = {id(one): _object_of(one, folder) for one in listings}
-    seen = {place for place in places.values() if place}
+    seen, before = {place for place in places.values() if place}, _shown_before(folder, name)
 
     def below(listing):
         file, name = places.get(id(listing)) or (None, "")
@@ -108,9 +110,16 @@ def with_helpers(text: str, folder: Path) -> str:
         seen.update(wanted)
         if not wanted:
             return listing[0]
-        names = ", ".join(f"`{name.rpartition('.')[2]}`" for _, name in wanted)
-        lines = [f"{listing[0]}\n\n:::{{admonition}} What it is built from: {names}", ":class: dropdown qt-small", ""]
-        for file_of, name_of in wanted:
+        called = ", ".join(f"`{name.rpartition('.')[2]}`" for _, name in wanted)
+        lines = [f"{listing[0]}\n\n:::{{admonition}} What it is built from: {called}", ":class: dropdown qt-small", ""]
+        known = {}  # file of a chapter -> the names that it has shown
+        for place in wanted:
+            if place in before:
+                known.setdefault(before[place], []).append(f"`{place[1]}`")
+        if known:
+            told = (f"{', '.join(names)} in [Chapter {int(page[:2])}]({page})" for page, names in known.items())
+            lines += [f"Shown before: {'; '.join(told)}.", ""]
+        for file_of, name_of in (place for place in wanted if place not in before):
             address = Path(listing["argument"].strip()).parent / os.path.relpath(file_of, file.parent)
             lines += [f"```{{literalinclude}} {os.path.normpath(address)}", f":pyobject: {name_of}", "```", ""]
         return "\n".join([*lines[:-1], ":::"])
@@ -120,6 +129,20 @@ def with_helpers(text: str, folder: Path) -> str:
         pieces += [text[at : listing.start()], below(listing)]
         at = listing.end()
     return "".join([*pieces, text[at:]])
+
+
+@functools.cache
+def _shown_before(folder: Path, name: str) -> dict[tuple[Path, str], str]:
+    """{what chapters before page `name` list, or fold below a listing: the file of the first that does}"""
+    found = {}
+    for page in sorted(folder.glob("[0-9][0-9]-*.md")):
+        if page.stem >= name:
+            break
+        for listing in LISTING.finditer(page.read_text(encoding="utf-8")):
+            if place := _object_of(listing, folder):
+                for shown in (place, *_helpers(*place)):
+                    found.setdefault(shown, page.name)
+    return found
 
 
 def _object_of(listing, folder: Path) -> tuple[Path, str] | None:

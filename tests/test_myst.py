@@ -136,6 +136,10 @@ def test_a_listing_of_a_kernel_has_a_fold_with_what_it_calls(tmp_path):
         listing + "\n\n" + listing.replace("sums", "reduce").replace("Sum.kernel", "total"), chapters
     )
     assert "`__init__`, `load`\n" in twice and "`total`" not in twice
+    # What an earlier chapter had is named with the chapter.
+    (chapters / "04-sums.md").write_text(listing.replace("sums", "reduce").replace("Sum.kernel", "total"), "utf-8")
+    later = myst.with_helpers(listing, chapters, "05-more")
+    assert "Shown before: `total` in [Chapter 4](04-sums.md)." in later and ":pyobject: total" not in later
     # A listing in a fold has its own inside it.
     (cell,) = cells(f"````{{admonition}} More\n:class: dropdown\n\n{listing}\n````", chapters)
     assert cell.source.index("<summary>More") < cell.source.index(

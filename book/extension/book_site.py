@@ -40,7 +40,8 @@ def write_labs(app, config):
 def add_helpers(app, docname, source):
     """Give each listing of a chapter the fold with what it is built from, as its notebook has it."""
     if docname.startswith("notebooks/"):
-        source[0] = myst.with_helpers(source[0], Path(app.srcdir, docname).parent)
+        page = Path(app.srcdir, docname)
+        source[0] = myst.with_helpers(source[0], page.parent, page.name)
 
 
 def offer_notebook(app, pagename, templatename, context, doctree):
