@@ -30,6 +30,19 @@ def load(root):
     return module_of
 
 
+@pytest.fixture(scope="session")
+def snapshot():
+    """Holds lines against those of a file, for what one looks at; with REPORTS=write in the environment it writes them anew."""
+
+    def compared(lines, file):
+        text = "\n".join(lines) + "\n"
+        if os.environ.get("REPORTS") == "write":
+            file.write_text(text, encoding="utf-8")
+        assert text.splitlines() == file.read_text(encoding="utf-8").splitlines()
+
+    return compared
+
+
 # What takes minutes: whole corpora, proof suites, browsers. The start of a test's id.
 SLOW = (
     "tests/grading/",

@@ -28,18 +28,10 @@ _HOMES = {
     "start": "quack_tutorial.machine",
     "launch": "quack_tutorial.compiler",
     "simulate": "cutesim.simulation",
-    "check": "quack_tutorial.notebook",
-    "judge": "quack_tutorial.notebook",
-    "bytes_read": "quack_tutorial.notebook",
-    "lengths": "quack_tutorial.notebook",
-    "shapes": "quack_tutorial.notebook",
-    "drawn": "quack_tutorial.notebook",
-    "verdict": "quack_tutorial.notebook",
-    "answer": "quack_tutorial.notebook",
-    "time": "quack_tutorial.notebook",
-    "recorded": "quack_tutorial.notebook",
-    "print_shares": "quack_tutorial.notebook",
-    "print_lacking": "quack_tutorial.notebook",
+    **dict.fromkeys(
+        "check judge bytes_read lengths shapes drawn verdict answer time recorded print_shares print_lacking".split(),
+        "quack_tutorial.notebook",
+    ),
 }
 _MODULES = {
     "analysis": "cutesim.analysis",

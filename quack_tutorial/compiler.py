@@ -33,14 +33,11 @@ from collections.abc import Hashable
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 
 from quack_tutorial import kernel_cache
+from quack_tutorial.machine import CLUSTERS, DSL_VERSION, OLDEST, installed_version
 
-DSL_VERSION = "4.8.1"
-OLDEST = (8, 0)  # compute capability of Ampere
-CLUSTERS = (9, 0)  # of Hopper, which clusters, transactions of an mbarrier and bulk copies need
 HOPPER_ARCH = "sm_90a"
 ARCHITECTURES = ("sm_80", "sm_86", "sm_89", HOPPER_ARCH, "sm_100a", "sm_103a", "sm_120a")
 # What the compiler says of instructions that an architecture lacks: of clusters and bulk copies, of vectors' atomics, of others.
@@ -257,14 +254,7 @@ def _environment():
         return place, DSL_VERSION
     packages = ("nvidia-cutlass-dsl", "nvidia-cutlass-dsl-libs-cu12", "nvidia-cutlass-dsl-libs-cu13", "apache-tvm-ffi")
     options = sorted(item for item in os.environ.items() if item[0].startswith("CUTE_DSL_") and item[0] != DUMP_FOLDER)
-    return sys.version, *(_version(package) for package in packages), options, platform.machine(), _processor()
-
-
-def _version(package):
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
+    return sys.version, *map(installed_version, packages), options, platform.machine(), _processor()
 
 
 def _processor():
@@ -563,7 +553,7 @@ def _fingerprint(value, seen=None):
         # Compiling a function gives it new code; the DSL keeps the code as written.
         code = getattr(value, "_original_code", value.__code__)
         referred = [cell.cell_contents for cell in value.__closure__ or ()]
-        referred += [value.__globals__[name] for name in _global_names(code) if name in value.__globals__]
+        referred += [value.__globals__[name] for name in global_names(code) if name in value.__globals__]
         return code, _fingerprint(value.__defaults__, seen), tuple(_fingerprint(item, seen) for item in referred)
     if isinstance(value, type):
         bases = [base for base in value.__bases__ if base is not object]
@@ -596,10 +586,10 @@ FOREIGN = ("cutlass", "cuda", "torch", "numpy")  # what comes from there does no
 
 
 @cache
-def _global_names(code):
+def global_names(code):
     """The names that a code object, with the functions written inside it, looks up outside itself; in a fixed order."""
     names = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            names.update(_global_names(constant))
+            names.update(global_names(constant))
     return sorted(names)

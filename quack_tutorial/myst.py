@@ -180,12 +180,15 @@ def _tree(file: Path) -> ast.Module:
 
 def _found(file: Path, name: str):
     """(file, node) of a class, function or method that a file defines; None where it does not."""
-    node = _tree(file)
+    node = _named(_tree(file), name)
+    return node and (file, node)
+
+
+def _named(node, name: str):
+    """The class, function or method of that name, "Softmax.kernel", in a module's tree; None where there is none."""
     for part in name.split("."):
-        node = next((one for one in node.body if getattr(one, "name", None) == part), None)
-        if node is None:
-            return None
-    return file, node
+        node = next((one for one in getattr(node, "body", ()) if getattr(one, "name", None) == part), None)
+    return node
 
 
 def _imported(file: Path, name: str) -> Path | None:
@@ -278,9 +281,7 @@ def _chosen(source: str, options: dict, address: str) -> tuple[int, int]:
     """The first and the last line, counted from 1."""
     lines = source.splitlines()
     if set(options) == {"pyobject"}:
-        node = ast.parse(source)
-        for name in options["pyobject"].split("."):
-            node = next(one for one in node.body if getattr(one, "name", None) == name)
+        node = _named(ast.parse(source), options["pyobject"])
         return min([node.lineno, *(one.lineno for one in node.decorator_list)]), node.end_lineno
     if not set(options) <= {"start-at", "end-before"}:
         raise ValueError(f"a notebook has no plain form for the options {sorted(options)} of {address}")

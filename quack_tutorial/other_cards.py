@@ -22,6 +22,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 
 from quack_tutorial import card, records
+from quack_tutorial.compiler import global_names
 
 MARK = '<script type="application/json" class="qt-other-card">{}</script>'
 KINDS = ("text/html", "image/svg+xml", "image/png", "text/plain")  # the first that an output has is shown
@@ -72,7 +73,7 @@ class _Names:
         """The notebook's functions that read one of these names, as they read them here."""
         own, found = set(self.own), {}
         plain = {k: f for k, f in notebook.items() if isinstance(f, types.FunctionType) and f.__globals__ is notebook}
-        while more := {k: f for k, f in plain.items() if k not in own and own.intersection(_read(f.__code__))}:
+        while more := {k: f for k, f in plain.items() if k not in own and own.intersection(global_names(f.__code__))}:
             own |= more.keys()
             for k, f in more.items():
                 found[k] = types.FunctionType(f.__code__, self.space, f.__name__, f.__defaults__, f.__closure__)
@@ -105,12 +106,6 @@ def _bound(statements) -> set:
     """The names that these statements bind by assignments and loops."""
     nodes = (node for statement in statements for node in ast.walk(statement))
     return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-
-
-def _read(code) -> set:
-    """The global names that a function reads, also in what is defined in it."""
-    inner = (_read(const) for const in code.co_consts if isinstance(const, types.CodeType))
-    return set(code.co_names).union(*inner)
 
 
 def _same(a, b) -> bool:

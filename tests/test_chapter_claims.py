@@ -76,7 +76,8 @@ def memory_of(name):
 def ladder_of(name, operation, dtype, N):
     """{version: share} as recorded on the card of that name."""
     found = bench.load_records(bench.default_folder(name), operation=operation, series="ladder")
-    return {each["version"]: each["fraction_of_ceiling"] for each in results.ladder(found, operation, dtype, N)}
+    held = {key: cell for key, (_, cell) in bench.latest_cells(found).items() if (key.dtype, key.N) == (dtype, N)}
+    return {r.provider: r.fraction_of_ceiling for cell in held.values() for r in cell.results if r.status == "ok"}
 
 
 # Chapter 1 -----------------------------------------------------------------------------------------------------------

@@ -148,7 +148,7 @@ def test_what_is_compiled_ahead_is_found_where_the_place_is_the_same(folder, mon
         compiler._environment.cache_clear()
 
 
-def test_the_script_that_compiles_ahead_says_what_it_lacks(root, tmp_path):
+def test_the_program_that_compiles_ahead_keeps_what_this_process_compiles(root, tmp_path):
     pytest.importorskip("cutlass")
     script = [sys.executable, "-m", "bench.precompile"]
 
@@ -156,15 +156,7 @@ def test_the_script_that_compiles_ahead_says_what_it_lacks(root, tmp_path):
         others = {name: value for name, value in os.environ.items() if not name.startswith("QUACK_TUTORIAL")}
         return subprocess.run([*script, *words], env={**others, **variables}, cwd=root, capture_output=True, text=True)
 
-    assert run("softmax").stderr == "precompile: set QUACK_TUTORIAL_CACHE first\n"
     place = {kernel_cache.VARIABLE: str(tmp_path), compiler.PLACE: "here"}
-    for words, said in (
-        (("sortmax",), "operation 'sortmax' is not one of copy, softmax"),
-        (("softmax", "--dtype", "float8"), "dtype 'float8' is not one of float32"),
-        (("softmax", "--processes", "0"), "--processes takes 1 or more, got 0"),
-    ):
-        done = run(*words, **place)
-        assert done.returncode == 1 and done.stderr.startswith("precompile: ") and said in done.stderr
     words = ("layernorm", "--ladder", "--dtype", "bfloat16", "--processes", "2")
     done = run(*words, **place)
     timed = [

@@ -3,6 +3,7 @@
 import json
 import sys
 import types
+from pathlib import Path
 
 import pytest
 
@@ -37,60 +38,51 @@ def judged(**changes):
     return machine.judge(**(HOPPER | changes))
 
 
-def test_hopper_with_everything_runs_on_the_gpu():
-    found = judged()
-    assert found.device == "cuda"
-    assert found.problems == ()
-    assert "NVIDIA H100 80GB HBM3 (compute capability 9.0) through CuTe DSL 4.8.1." in found.reason
-
-
-@pytest.mark.parametrize(("gpu", "capability"), [("NVIDIA L4", (8, 9)), ("NVIDIA B200", (10, 0))])
-def test_other_generations_run_what_they_can(gpu, capability):
-    found = judged(gpu=gpu, compute_capability=capability)
-    assert found.device == "cuda" and f"this machine's {gpu} (compute capability {capability[0]}" in found.reason
-    assert found.reason.endswith("and run on the simulator.") is (capability < (9, 0))
-
-
-# What is so, and words of what there is to do.
 CU126 = {"driver": "570.133.20", "torch": "2.13.0+cu126", "torch_cuda": "12.6"}
-DSL = "nvidia-cutlass-dsl==4.8.1"
-CASES = {
-    "no GPU": (NO_GPU, "rented H100"),
-    "older than Ampere": ({"gpu": "NVIDIA T4", "compute_capability": (7, 5)}, "rented H100"),
-    "no driver": (NO_GPU | {"driver_trouble": "its driver is missing"}, "nvidia-smi"),
-    "hidden": (NO_GPU | {"hidden": True}, "unset CUDA_VISIBLE_DEVICES"),
-    "DSL missing": ({"dsl": None}, f"pip install 'torch>=2.11' {DSL} (with that you accept NVIDIA's licence for it)"),
-    "another DSL": ({"dsl": "4.9.0"}, f"pip install {DSL}."),
-    "torch missing": ({"torch": None, "torch_cuda": None}, f"pip install 'torch>=2.11' {DSL}."),
-    "torch for the CPU": (
-        {"torch": "2.13.0+cpu", "torch_cuda": None},
-        "pip uninstall torch, then pip install 'torch>=2.11'",
-    ),
-    "a driver older than torch's CUDA": ({"driver": "570.133.20"}, "a build of torch for an older CUDA"),
-    "CuTe DSL's libraries for CUDA 13 under a driver for CUDA 12": (
-        CU126 | {"flavours": (13,)},
-        f"pip uninstall nvidia-cutlass-dsl-libs-cu13, then pip install {DSL}",
-    ),
-    "no libraries": ({"flavours": ()}, f"--force-reinstall {DSL}"),
-    "no tvm-ffi": ({"tvm_ffi": None}, "pip install apache-tvm-ffi."),
-    "macOS": (NO_GPU | {"system": "Darwin", "architecture": "arm64", "dsl": None}, "use a Linux machine"),
-    "Windows": ({"system": "Windows", "dsl": None}, "or WSL 2 on this one"),
+NO_TORCH = {"torch": None, "torch_cuda": None}
+MACHINES = {  # by what is so of them, if anything
+    "a Hopper GPU with everything": {},
+    "an L4": {"gpu": "NVIDIA L4", "compute_capability": (8, 9)},
+    "a B200": {"gpu": "NVIDIA B200", "compute_capability": (10, 0)},
+    "no GPU": NO_GPU,
+    "older than Ampere": {"gpu": "NVIDIA T4", "compute_capability": (7, 5)},
+    "no driver": NO_GPU | {"driver_trouble": "its driver is missing"},
+    "hidden": NO_GPU | {"hidden": True},
+    "DSL missing": {"dsl": None},
+    "another DSL": {"dsl": "4.9.0"},
+    "torch missing": NO_TORCH,
+    "torch and DSL missing": NO_TORCH | {"dsl": None},
+    "neither torch nor a GPU": NO_GPU | NO_TORCH,
+    "torch for the CPU": {"torch": "2.13.0+cpu", "torch_cuda": None},
+    "a driver older than torch's CUDA": {"driver": "570.133.20"},
+    "CuTe DSL's libraries for CUDA 13 under a driver for CUDA 12": CU126 | {"flavours": (13,)},
+    "a driver older than CuTe DSL's CUDA": {"torch_cuda": "12.6", "driver": "570.133.20"},
+    "no libraries": {"flavours": ()},
+    "no tvm-ffi": {"tvm_ffi": None},
+    "macOS": NO_GPU | {"system": "Darwin", "architecture": "arm64", "dsl": None},
+    "Windows": {"system": "Windows", "dsl": None},
+    "no numpy": NO_GPU | {"numpy": None},
+    "counters for administrators": {"counters": False},
+    "a full disk": {"free_disk_gb": 0.42},
+    "no JupyterLab": {"jupyterlab": None},
+    "a kernel of another Python": {"kernel": "/opt/python"},
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_what_keeps_kernels_off_the_gpu_is_said_with_its_remedy(name):
-    changes, remedy = CASES[name]
-    found = judged(**changes)
-    (problem, *_) = found.problems
-    assert found.device == "cpu" and problem.what in found.reason and remedy in problem.remedy and problem.where
+def said(name):
+    """Where kernels run and why, what keeps them off the GPU and what to do, what is missing beside, what to type next."""
+    found = judged(**MACHINES[name])
+    yield f"{name}: {found.device}. {found.reason}"
+    yield from (f"  problem: {one.what} ({one.where}): {one.remedy}" for one in found.problems)
+    yield from (f"  note: {one.what} ({one.where}): {one.remedy}" for one in found.notes)
+    yield f"  {machine.verdict(found)}"
 
 
-def test_all_missing_packages_are_listed_at_once():
-    assert [problem.what.split()[0] for problem in judged(torch=None, torch_cuda=None, dsl=None).problems] == [
-        "torch",
-        "CuTe",
-    ]
+def test_what_is_said_of_each_machine(monkeypatch, snapshot):
+    monkeypatch.setattr(machine, "next_command", lambda found: "make lab")
+    monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
+    lines = (line.replace(sys.prefix, "PREFIX") for name in MACHINES for line in said(name))
+    snapshot(lines, Path(__file__).with_name("machines.txt"))
 
 
 @pytest.mark.parametrize(
@@ -103,48 +95,14 @@ def test_all_missing_packages_are_listed_at_once():
     ],
 )
 def test_a_driver_that_is_new_enough_is_not_complained_of(fits):
-    assert judged(**fits).problems == ()
+    assert judged(**fits).problems == () == judged(**fits).notes
 
 
-NOTES = {  # what is missing beside, and a word of the note
-    "torch": (NO_GPU | {"torch": None, "torch_cuda": None}, "which most cells need"),
-    "old driver": ({"torch_cuda": "12.6", "driver": "570.133.20"}, "for CUDA 12 (575.51.03)"),
-    "counters": ({"counters": False}, "ERR_NVGPUCTRPERM"),
-    "disk": ({"free_disk_gb": 0.42}, "0.4 GB are free"),
-    "JupyterLab": ({"jupyterlab": None}, "JupyterLab is not installed"),
-    "kernel": ({"kernel": "/opt/python"}, "with /opt/python"),
-}
-
-
-@pytest.mark.parametrize("name", NOTES)
-def test_what_is_missing_beside_is_noted_and_keeps_no_kernel_off_the_gpu(name):
-    changes, what = NOTES[name]
-    found = judged(**changes)
-    assert len(found.notes) == 1 and what in found.notes[0].what
-    assert found.device == ("cuda" if changes.get("gpu", "H100") else "cpu")
-    assert judged().notes == ()
-
-
-NO_TORCH = {"torch": None, "torch_cuda": None}
-VERDICTS = {  # what to type next
-    "all is well": ({}, "make lab"),
-    "no GPU": (NO_GPU, "make lab"),
-    "torch is missing beside a GPU": (NO_TORCH, f"pip install 'torch>=2.11' {DSL}"),
-    "torch is missing": (NO_GPU | NO_TORCH, "pip install 'torch>=2.11'"),
-    "hidden": (NO_GPU | {"hidden": True}, "unset CUDA_VISIBLE_DEVICES"),
-    "old driver": ({"driver": "570.133.20"}, "nvidia-smi"),
-    "numpy": (NO_GPU | {"numpy": None}, "pip install numpy"),
-}
-
-
-@pytest.mark.parametrize("name", VERDICTS)
-def test_the_doctor_ends_with_what_to_type(monkeypatch, capsys, name):
-    changes, typed = VERDICTS[name]
-    monkeypatch.setattr(machine, "detect", lambda: judged(**changes))
-    monkeypatch.setattr(machine, "next_command", lambda found: "make lab")
-    monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
-    assert cli.main(["doctor"]) == ("numpy" in changes)
-    assert capsys.readouterr().out.splitlines()[-1].endswith(f". Next: {typed}")
+def test_the_doctor_ends_with_what_to_type(monkeypatch, capsys):
+    for name in ("a Hopper GPU with everything", "no numpy"):
+        monkeypatch.setattr(machine, "detect", lambda name=name: judged(**MACHINES[name]))
+        assert cli.main(["doctor"]) == (name == "no numpy")
+        assert capsys.readouterr().out.splitlines()[-1] == machine.verdict(judged(**MACHINES[name]))
 
 
 def test_the_doctor_in_jupyterlab_does_not_say_how_to_start_it(monkeypatch):

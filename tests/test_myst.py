@@ -3,6 +3,7 @@
 import ast
 import re
 from pathlib import Path
+from textwrap import dedent
 from types import SimpleNamespace
 
 import pytest
@@ -18,19 +19,18 @@ def cells(text, folder=Path("nowhere")):
     return myst.reader(HEAD + text, "x", folder).cells
 
 
-def test_a_fold_is_html_around_markdown(tmp_path):
-    (tmp_path / "02-layouts.md").write_text(HEAD, encoding="utf-8")
-    (cell,) = cells(
-        "```{admonition} Hint\n:class: dropdown\n\nUse `f`, see [Chapter 2](02-layouts.md).\n```\n\nOn.", tmp_path
-    )
-    assert cell.source == (
-        "<details>\n<summary>Hint</summary>\n\nUse `f`, see [Chapter 2](02-layouts.ipynb).\n\n</details>\n\nOn."
-    )
+def made(file):
+    """The parts of a file, each a title and MyST behind "In:", with the cells that a notebook has of them."""
+    for title, source in re.findall(r"^# (.*)\nIn:\n((?:    .*\n|\n)+)", file.read_text(encoding="utf-8"), re.M):
+        yield from (f"# {title}", "In:", *source.rstrip("\n").split("\n"))
+        for cell in cells(dedent(source), file.parent.parent / "notebooks"):
+            yield f"Out: {cell.cell_type} {cell.metadata or ''}".rstrip()
+            yield from (f"> {line}".rstrip() for line in cell.source.split("\n"))
 
 
-def test_another_admonition_is_a_quotation():
-    (cell,) = cells(":::{admonition} Mind the end\nTwo lines,\n\nand two more.\n:::")
-    assert cell.source == "> **Mind the end**\n>\n> Two lines,\n>\n> and two more."
+def test_a_notebook_s_cells_of_small_pages(snapshot):
+    file = Path(__file__).with_name("pages.txt")
+    snapshot(made(file), file)
 
 
 def test_links_lead_to_notebooks_and_pages(tmp_path):
@@ -59,17 +59,6 @@ def test_a_solution_is_text_and_keeps_its_id():
     assert cell.source.startswith("<details>\n<summary>Solution</summary>\n\n")
     assert "\n\n```python\nx = 1\n```\n\n</details>" in cell.source
     assert "outputs" not in cell
-    options = "---\ntags: [hide-cell]\nmystnb:\n  code_prompt_show: A picture\n---"
-    (cell,) = cells(f"```{{code-cell}} ipython3\n{options}\ndraw()\n```")
-    assert cell.cell_type == "markdown" and "<summary>A picture</summary>" in cell.source
-
-
-@pytest.mark.parametrize(
-    ("tag", "folded"), [("hide-input", {"jupyter": {"source_hidden": True}}), ("hide-output", {"scrolled": True})]
-)
-def test_hidden_code_is_collapsed_and_a_hidden_output_scrolls(tag, folded):
-    (cell,) = cells(f"```{{code-cell}} ipython3\n:tags: [{tag}]\n\ndraw()\n```")
-    assert (cell.cell_type, cell.source, cell.metadata) == ("code", "draw()", {"tags": [tag], **folded})
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """What a notebook's cell asks in one line: check, answer, time, recorded; and the dynamic way to launch."""
 
-import re
 import sys
+from pathlib import Path
 from types import SimpleNamespace as Namespace
 
 import numpy as np
@@ -11,52 +11,17 @@ import quack_tutorial as qt
 from quack_tutorial import notebook
 from quack_tutorial.operations import OPERATIONS
 from quack_tutorial.records import folder
+from tests.transcripts import played
 
 
-def test_check_says_right_with_the_largest_error(capsys):
-    wanted = np.array([1.0, 2.0, np.nan], np.float64)
-    assert qt.check((wanted + 1e-6).astype(np.float32), wanted)
-    assert capsys.readouterr().out.startswith("Right: all 3 numbers; largest error ")
-
-
-def test_check_names_the_worst_place(capsys):
-    result = np.arange(6, dtype=np.float32).reshape(2, 3)
-    wanted = result.astype(np.float64).copy()
-    wanted[1, 2], wanted[0, 1] = 7.0, 1.5
-    assert not qt.check(result, wanted)
-    assert capsys.readouterr().out == "Wrong: 2 of 6 numbers differ. The largest error is at (1, 2): 5 instead of 7.\n"
-
-
-def test_check_is_exact_for_integers_and_takes_a_tolerance(capsys):
-    assert not qt.check(np.array([3]), np.array([4]))
-    assert qt.check(np.array([3.0]), np.array([4.0]), tolerance=1.0)
-    assert not qt.check(np.zeros(2, np.float32), np.array([0.0, np.nan]))
-    assert not qt.check(np.zeros(2), np.zeros(3))
-    assert "the result has shape (2,) instead of (3,)" in capsys.readouterr().out
+def test_what_a_cell_is_told_of_its_numbers_and_guesses(snapshot):
+    file = Path(__file__).with_name("answers.txt")
+    snapshot(played(file), file)
 
 
 def test_check_takes_torch_tensors():
     torch = pytest.importorskip("torch")
     assert qt.check(torch.ones(3, dtype=torch.bfloat16), torch.ones(3, dtype=torch.float64) * 1.004)
-
-
-def test_judge_names_the_lengths_or_the_first_that_is_wrong(capsys):
-    clean, twos = Namespace(ok=True), (np.ones(2), np.ones(2))
-    assert qt.judge(lambda N: (clean, *twos), [1, 1, 1024]) and notebook.VERDICTS[-1] == {"of": "judge", "right": True}
-    assert qt.judge(lambda M, N: (clean, *twos), [(3, 7)], of="tile")
-    assert capsys.readouterr().out == "right for N = 1 and 1,024\nright for tile = 3 x 7\n"
-    for given, says in (
-        (
-            (clean, np.array([1, 3, 9]), np.array([1, 2, 3])),
-            "2 of 3 numbers differ. The first is at (1,): 3 instead of 2.",
-        ),
-        ((clean, np.zeros(77), np.ones(77)), "all 77 numbers differ."),
-        ((clean, *twos, 0, "a row is read twice."), "a row is read twice."),
-        ((Namespace(ok=False), *twos), "see what the simulator found."),
-        ((None, *twos), "the run is None"),
-    ):
-        assert not qt.judge(lambda N: given if N == 5 else (clean, *twos), [1, 5])  # noqa: B023
-        assert " ".join(capsys.readouterr().out.split()).startswith(f"not yet: for N = 5, {says}")
 
 
 @pytest.mark.parametrize(("step", "most"), [(1, 500), (1, 5), (128, 1024), (64, 512)])
@@ -75,78 +40,6 @@ def test_pairs_of_lengths_have_each_of_them():
         pairs = qt.shapes(rows, columns)
         assert {M for M, _ in pairs} == set(rows) and {N for _, N in pairs} == set(columns)
         assert len(pairs) == max(len(rows), len(columns))
-
-
-def test_a_run_says_whose_name_it_was_asked_for():
-    from quack_tutorial.kernels.softmax import SoftmaxThreePass
-
-    x = np.broadcast_to(np.arange(2, dtype=np.float32)[:, None], (2, 64))  # which cannot be written
-    run = qt.simulate(SoftmaxThreePass(), x, out := np.zeros((2, 64), np.float32))
-    assert run.ok and (out == 1 / 64).all()
-    with pytest.raises(AttributeError, match=r"a run has no events; its trace has: write .trace behind the run$"):
-        qt.analysis.sectors_per_request(run)
-    with pytest.raises(AttributeError, match="a run has no oks$"):
-        run.oks  # noqa: B018
-    run = qt.simulate(SoftmaxThreePass(), x, out, check=False)
-    with pytest.raises(ValueError, match=r"^this run has no trace, because check=False records none: simulate again"):
-        qt.analysis.sectors_per_request(run.trace)
-    for blocks in (0, 1.5, "all"):
-        with pytest.raises(ValueError, match="it is how many blocks of each launch are simulated"):
-            qt.simulate(SoftmaxThreePass(), x, out, blocks=blocks)
-
-
-@pytest.mark.parametrize("wrong", [("int8", 1024), ("float32", "1024"), ("float32", 0), ("float32", 1024, 1.5)])
-def test_what_no_record_can_hold_is_refused(wrong):
-    with pytest.raises(ValueError, match="dtype 'int8' is not one of|N and M are whole numbers of at least 1, got N="):
-        qt.recorded("softmax", *wrong)
-
-
-def test_an_answer_says_what_is_missing():
-    asked = {"shuffles a warp": None, "from: L1 | L2": None}
-    assert str(qt.answer(asked, 7, "L1")).splitlines()[-2:] == ["shuffles a warp: 7.", "from: L1."]
-    assert str(qt.answer(asked, 7, "L1")).startswith("No guess yet: ")
-    half = qt.answer(asked | {"shuffles a warp": 5}, 7, "L1")
-    assert str(half).splitlines() == ["shuffles a warp: you said 5, it is 7: off.", "from: no guess; it is L1."]
-    assert half.verdicts == ("off", "")
-
-
-def test_an_answer_shows_words_side_by_side_and_numbers_in_three_digits():
-    answer = qt.answer({"what": "zeros", "GB/s": 4000, "us": "two"}, "stale words", 4461.3, 0.12345)
-    assert str(answer).splitlines()[:3] == [
-        "what: you said: zeros; the answer: stale words.",
-        "GB/s: you said 4,000, it is 4,461: near.",
-        "us: 'two' is not a number; it is 0.123.",
-    ]
-    assert qt.answer({"GB/s": 4300}, np.float32(4461.3)).verdicts == ("right",)
-    assert qt.answer({"GB/s": 9000}, 4461.3).verdicts == ("off",)
-    assert qt.answer({"GB/s": 10**400}, 4461.3).verdicts == ("off",)
-    assert qt.answer({"GB/s": 9000}, 4461.3, near=1.1).verdicts == ("near",)
-
-
-def test_an_answer_takes_a_guess_that_lost_its_labels():
-    assert str(qt.answer(7, 7)) == "you said 7, it is 7: right."
-    assert qt.answer((7, 5), 7, 4).verdicts == ("right", "near")
-    assert qt.answer(None, 7, 4).verdicts == ("", "")
-
-
-def test_a_choice_takes_its_number_and_names_the_choices_for_any_other_word():
-    asked = {"N: 1,024 | 4,096": 4096}
-    assert qt.answer(asked, "4,096").verdicts == ("right",) and qt.answer(asked, "1,024").verdicts == ("off",)
-    assert str(qt.answer({"from: L1 | L2": "HBM"}, "L1")) == "from: 'HBM' is not one of L1 | L2; it is L1."
-
-
-@pytest.mark.parametrize(
-    ("guess", "values", "told"),
-    [
-        ({"a": None, "b": None}, (1,), "a prediction of 1 values, and the guess that was run last has 2"),
-        ({"from: L1 | L2": None}, ("HBM",), "'HBM' is not one of the choices of the guess that was run last, L1 | L2"),
-    ],
-)
-def test_a_guess_of_another_question_gets_one_sentence(guess, values, told):
-    with pytest.raises(ValueError, match=re.escape(told)) as found:
-        qt.answer(guess, *values)
-    shown = " ".join(found.value._render_traceback_())
-    assert shown == str(found.value) and "Run the cell with this prediction's guess" in shown
 
 
 def test_a_timing_reads_as_a_sentence():

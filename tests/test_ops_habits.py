@@ -2,6 +2,7 @@
 
 import copy
 import re
+from pathlib import Path
 
 import pytest
 
@@ -82,70 +83,68 @@ def test_the_advice_of_an_error_works_when_it_is_followed(error, case):
     close(eval(advice, WRITTEN, INPUTS[said.partition(":")[0]] | given), wanted())
 
 
-REFUSED = {
-    TypeError: (
-        ("softmax(zeros(2, 3).double())", "float32, float16 or bfloat16, got torch.float64"),
-        ("softmax(zeros(2, 3).int())", "got torch.int32"),
-        ("softmax([1.0, 2.0])", "input to be a tensor, got"),
-        ("softmax(x.numpy())", "input to be a tensor"),
-        ("softmax(x, [0])", "dim to be an integer, got"),
-        ("softmax(x, None)", "dim to be an integer, got None"),
-        ("rmsnorm(zeros(2, 3).double())", "input of float32, float16 or bfloat16"),
-        ("rmsnorm(zeros(2, 3), zeros(3).int())", "weight of float32"),
-        ("rmsnorm(x, eps='1e-6')", "eps to be a number, got '1e-6'"),
-        ("rmsnorm(x, eps=[1e-6])", "eps to be a number"),
-        ("rmsnorm(x, w, weight_offset='1')", "weight_offset to be a number"),
-        ("rmsnorm(x, w, weight_offset=w)", "weight_offset to be a number, got tensor"),
-        ("ops.RMSNorm(N, weight_offset='1')", "RMSNorm: expected weight_offset to be a number"),
-        ("layernorm(x, eps=None)", "eps to be a number, got None; leave it out for 1e-5"),
-        ("layernorm(x, eps=(1e-6,))", "eps to be a number"),
-        ("layernorm(x, w, b, EPS, 3)", "got 5 arguments"),
-        ("loss(x, [0, 3, 7])", "target to be a tensor"),
-        ("loss(zeros(2, 3), zeros(2))", "target of int64, int32 or uint8"),
-        ("loss(x, target.short())", "target of int64, int32 or uint8, got torch.int16"),
-        ("loss(x, target, ignore_index=1.5)", "ignore_index to be an integer, got 1.5"),
-        ("loss(x, target, ignore_index=[0])", "ignore_index to be an integer"),
-        ("ops.cross_entropy_with_grad(x, target, None)", "ignore_index to be an integer, got None"),
-        ("loss(x, target, label_smoothing='a')", "label_smoothing to be a number"),
-        ("loss(x, target, dtype=torch.float64)", "dtype to be torch.float32 for"),
-        ("loss(x.bfloat16(), target, dtype=torch.float16)", "torch.bfloat16 or torch.float32"),
-    ),
-    ValueError: (
-        ("softmax(zeros(2, 3), 0)", r"the last dimension is supported \(dim=-1 or 1\)"),
-        ("softmax(zeros(2, 3), 2)", "got dim=2"),
-        ("softmax(zeros(3, 2).t())", r"stride 1, got strides \(1, 2\)"),
-        ("softmax(zeros(2, 3, 8).transpose(0, 1))", "not rows one stride apart"),
-        ("softmax(zeros(1, 262145))", "a row has at most 262144 elements, got"),
-        ("rmsnorm(zeros(3, 2).t())", "last dimension must have stride 1"),
-        ("rmsnorm(zeros(2, 3), zeros(4))", r"weight of shape \(3,\), got \(4,\)"),
-        ("rmsnorm(zeros(2, 3), zeros(6)[::2])", "weight must be contiguous"),
-        ("rmsnorm(zeros(2, 3), residual=zeros(2, 4))", r"a residual like input, \(2, 3\)"),
-        ("rmsnorm(zeros(2, 3), residual=zeros(2, 3).half())", "of float16"),
-        ("rmsnorm(x, weight_offset=1.0)", "weight_offset=1.0 is added to the weight"),
-        ("ops.RMSNorm(N, elementwise_affine=False, weight_offset=1.0)", "added to the weight"),
-        ("ops.RMSNorm(5)(x)", r"RMSNorm: expected input .* \(5,\), got \(3, 8\)"),
-        ("layernorm(images, images[0])", r"\(3,\), got \(4, 3\); write input.flatten\(-2\)"),
-        ("loss(zeros(3), torch.tensor(0))", r"input of shape \(M, N\)"),
-        ("loss(zeros(2, 3), torch.tensor([0]))", r"got \(2, 3\) and \(1,\)"),
-        ("loss(zeros(2, 0), torch.tensor([0, 1]))", "at least one class"),
-        ("loss(x, target, w[:3])", r"weight of shape \(8,\), a float for each class, got \(3,\)"),
-        ("loss(x, target, w.long())", "got .* of int64"),
-        ("loss(x, target, label_smoothing=1.5)", "label_smoothing between 0 and 1, got 1.5"),
-        ("loss(x, target, reduction='avg')", "'avg' is not a valid"),
-        ("loss(x, target, reduction=['mean'])", r"\['mean'\] is not a valid value for reduction"),
-    ),
-    IndexError: (
-        ("loss(zeros(2, 3), torch.tensor([0, 3]))", "target 3 is out of bounds"),
-        ("loss(zeros(2, 3), torch.tensor([-2, 0]))", "target -2 is out of bounds"),
-    ),
-    RuntimeError: (("rmsnorm(zeros(2, 3), zeros(3, device='meta'))", "weight on meta"),),
-}
+REFUSED = """
+softmax(zeros(2, 3).double())
+softmax(zeros(2, 3).int())
+softmax([1.0, 2.0])
+softmax(zeros(2).numpy())
+softmax(x, [0])
+softmax(x, None)
+rmsnorm(zeros(2, 3).double())
+rmsnorm(zeros(2, 3), zeros(3).int())
+rmsnorm(x, eps='1e-6')
+rmsnorm(x, eps=[1e-6])
+rmsnorm(x, w, weight_offset='1')
+rmsnorm(x, w, weight_offset=zeros(1))
+ops.RMSNorm(N, weight_offset='1')
+layernorm(x, eps=None)
+layernorm(x, eps=(1e-6,))
+layernorm(x, w, b, EPS, 3)
+loss(x, [0, 3, 7])
+loss(zeros(2, 3), zeros(2))
+loss(x, target.short())
+loss(x, target, ignore_index=1.5)
+loss(x, target, ignore_index=[0])
+ops.cross_entropy_with_grad(x, target, None)
+loss(x, target, label_smoothing='a')
+loss(x, target, dtype=torch.float64)
+loss(x.bfloat16(), target, dtype=torch.float16)
+softmax(zeros(2, 3), 0)
+softmax(zeros(2, 3), 2)
+softmax(zeros(3, 2).t())
+softmax(zeros(2, 3, 8).transpose(0, 1))
+softmax(zeros(1, 262145))
+rmsnorm(zeros(3, 2).t())
+rmsnorm(zeros(2, 3), zeros(4))
+rmsnorm(zeros(2, 3), zeros(6)[::2])
+rmsnorm(zeros(2, 3), residual=zeros(2, 4))
+rmsnorm(zeros(2, 3), residual=zeros(2, 3).half())
+rmsnorm(x, weight_offset=1.0)
+ops.RMSNorm(N, elementwise_affine=False, weight_offset=1.0)
+ops.RMSNorm(5)(x)
+layernorm(images, images[0])
+loss(zeros(3), torch.tensor(0))
+loss(zeros(2, 3), torch.tensor([0]))
+loss(zeros(2, 0), torch.tensor([0, 1]))
+loss(x, target, w[:3])
+loss(x, target, w.long())
+loss(x, target, label_smoothing=1.5)
+loss(x, target, reduction='avg')
+loss(x, target, reduction=['mean'])
+loss(zeros(2, 3), torch.tensor([0, 3]))
+loss(zeros(2, 3), torch.tensor([-2, 0]))
+rmsnorm(zeros(2, 3), zeros(3, device='meta'))
+"""
 
 
-@pytest.mark.parametrize("error, call, message", [(error, *case) for error in REFUSED for case in REFUSED[error]])
-def test_what_is_refused_is_named(error, call, message):
-    with pytest.raises(error, match=message):
+def refused(call):
+    with pytest.raises((TypeError, ValueError, IndexError, RuntimeError)) as raised:
         eval(call, WRITTEN)
+    return f"{call}: {type(raised.value).__name__}: {raised.value}"
+
+
+def test_what_is_refused_is_named(snapshot):
+    snapshot(map(refused, REFUSED.split("\n")[1:-1]), Path(__file__).with_name("refused_calls.txt"))
 
 
 def test_targets_of_bytes_with_class_weights():

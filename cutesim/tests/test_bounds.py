@@ -11,7 +11,6 @@ from cutesim import SimulationError
 from cutesim.layouts import layout as la
 from cutesim.layouts import layout_algebra as algebra
 from cutesim.machine import copying
-from cutesim.memory import bounds
 from cutesim.memory import tensor as tn
 from cutesim.memory.arguments import AddressSpace, global_tensor
 from cutesim.simulation import simulate
@@ -133,17 +132,3 @@ def test_coordinates_and_addresses_of_random_views_agree():
                 np.broadcast_to(address, la.size(t.layout)), t.pointer.offset + tn.element_offsets(t.layout)
             )
     assert views > 600 and known > 0.9 * views, (known, views)
-
-
-@pytest.mark.parametrize("low, high", [(0, 8), (-3, 5), (2, 2), (5, 1), (0, 2**40)])
-def test_one_comparison_says_whether_all_numbers_are_within(low, high):
-    rng = np.random.default_rng(0)
-    told = set()
-    for size in (1, 32):
-        for _ in range(200):
-            numbers = rng.integers(-4, 9, (1, size))
-            wanted = bool((numbers >= low).all() and (numbers < high).all())
-            assert bounds._within(numbers, low, high) == wanted, numbers
-            assert bounds._within(int(numbers[0, 0]), low, high) == (low <= numbers[0, 0] < high)
-            told.add(wanted)
-    assert told == ({False} if high <= low else {False, True})

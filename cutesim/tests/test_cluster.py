@@ -2,12 +2,9 @@
 
 import numpy as np
 import pytest
-from dsl.async_copies import partly_off
 from dsl.cluster import Exchange, ReadEarly, pair
 
-from cutesim import analysis
 from cutesim.simulation import simulate
-from cutesim.trace import Op, Space
 
 X = np.arange(1, 5, dtype=np.float32)
 
@@ -20,32 +17,12 @@ def test_without_the_fault_there_is_no_finding(schedule):
     np.testing.assert_array_equal(out, [[10, 30]] * 4)  # 1 + 2 + 3 + 4 and 1 + 4 + 9 + 16
 
 
-def test_a_message_s_values_are_in_the_trace():
-    run = simulate(Exchange(), X, np.zeros((4, 2), np.float32), values=True)
-    sends = run.trace.select(Op.STORE_ASYNC)
-    assert sorted(run.trace.values[sends["values"]][:, 0]) == [1, 1, 2, 3, 4, 4, 9, 16]
-
-
 def test_a_read_before_the_wait_is_legal_and_stale():
     """What chapter 6 says of it; `tests/gpu/test_cluster_reduce_gpu.py` asks a GPU the same."""
     out = np.zeros(2, np.float32)
     run = simulate(ReadEarly(), np.zeros(4, np.int32), out, 3)
     assert not run.ok and {finding.kind for finding in run.findings} <= {"race", "read before arrival"}
     assert out.tolist() == [7, 8]
-
-
-@pytest.mark.parametrize("check", [True, False])
-@pytest.mark.parametrize("below", [0, 5, 32])
-def test_cp_async_fills_with_zeros_where_its_predicate_is_false(below, check):
-    """As compiled: a source size of 0, which reads nothing (PTX ISA, cp.async)."""
-    x, out = np.arange(1, 33, dtype=np.float32)[None], np.zeros((1, 32), np.float32)
-    run = simulate(partly_off(below), x, out, check=check)
-    assert not check or run.ok
-    np.testing.assert_array_equal(out, np.where(np.arange(32) < below, x, 0))
-    if check:
-        read, written = (analysis.requests(run.trace, space) for space in (Space.GMEM, Space.SMEM))
-        ops = [run.trace.events["op"][table["event"]] == int(Op.ASYNC_COPY) for table in (read, written)]
-        assert read["lanes"][ops[0]].tolist() == [below] * (below > 0) and written["lanes"][ops[1]].tolist() == [32]
 
 
 @pytest.mark.parametrize("how, wanted", [("bits", [[-2.5] * 2, [1.75] * 2]), ("numbers", [[-2, -2], [1, 1]])])

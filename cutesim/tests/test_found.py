@@ -94,13 +94,6 @@ def test_a_run_without_findings_says_what_was_looked_for_and_never_that_it_is_ri
     assert "races not looked for" in str(simulate(k.does_nothing, LANES, np.zeros(32, np.float32), check=False))
 
 
-def test_who_waits_and_who_arrives_at_a_named_barrier_must_give_one_count():
-    x, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
-    assert simulate(k.two_counts(64), x, out).ok
-    (finding,) = simulate(k.two_counts(96), x, out, schedule="reverse").findings
-    assert finding.kind == "barrier count"
-
-
 @pytest.mark.parametrize("read", [True, False])
 def test_a_bulk_store_that_was_read_is_not_yet_written(read):
     x, out, again = np.arange(1, 33, dtype=np.float32), np.zeros(32, np.float32), np.zeros(1, np.float32)

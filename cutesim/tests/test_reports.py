@@ -6,7 +6,6 @@ writes the file anew; read what has changed before it is committed.
 """
 
 import copy
-import os
 import re
 from pathlib import Path
 
@@ -159,11 +158,8 @@ def reports():
         yield from (f"  {findings(way)[0]}" for way in found_in)
 
 
-def test_the_small_kernels_have_these_findings():
-    text = "\n".join(reports()) + "\n"
-    if os.environ.get("REPORTS") == "write":
-        FILE.write_text(text, encoding="utf-8")
-    assert text.splitlines() == FILE.read_text(encoding="utf-8").splitlines()
+def test_the_small_kernels_have_these_findings(snapshot):
+    snapshot(reports(), FILE)
 
 
 def test_who_reads_a_finding_of_a_kernel_that_was_mended_is_told_that_there_is_none():

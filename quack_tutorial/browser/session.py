@@ -40,10 +40,11 @@ import zlib
 from collections import deque
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from types import CodeType, FunctionType
+from types import FunctionType
 
 from cutesim.language.loading import answer_imports
 from quack_tutorial.browser.errors import told_error
+from quack_tutorial.compiler import global_names
 
 CHART = "Drawing this chart takes matplotlib, which is not in this page: the chart shown is the one that the book was built with."
 MOST_LINES, MOST_CHARACTERS = 1_000, 100_000  # of what a cell prints, at the beginning
@@ -182,7 +183,7 @@ class Session:
             function = self.namespace[name]
             function = inspect.unwrap(function) if callable(function) and not isinstance(function, type) else None
             if isinstance(function, FunctionType) and function.__globals__ is self.namespace:
-                todo += [other for other in _names(function.__code__) if other in self.namespace]
+                todo += [other for other in global_names(function.__code__) if other in self.namespace]
         return found
 
     def _tell_card(self, has_asked, used, before):
@@ -236,12 +237,6 @@ def _of(module, name, otherwise):
 def _cells(finding):
     """The numbers of the cells that a finding's lines are in."""
     return {int(line.file[5:]) for line in finding.lines if line.file.startswith("cell ") and line.file[5:].isdigit()}
-
-
-def _names(code):
-    """The names that a function's code uses, those of the functions in it included."""
-    inner = [_names(constant) for constant in code.co_consts if isinstance(constant, CodeType)]
-    return set(code.co_names).union(*inner)
 
 
 def _look(value):

@@ -91,7 +91,7 @@ def loss_gradient(x, losses, gradients, origin) -> Player:
     )
 
 
-def rates(title, names, values, limit, caption, origin, unit="GB/s") -> Player:
+def rates(title, names, values, limit, caption, origin) -> Player:
     """Bars side by side, each with its number; `limit` is (value, words): what nothing can pass, drawn as a line."""
     most = max(*values, limit[0])
 
@@ -101,7 +101,7 @@ def rates(title, names, values, limit, caption, origin, unit="GB/s") -> Player:
             y = i * row + (0 if named else 16)
             boxes.append(Box(named + 1, y + 2, max(2, (width - named - 4) * value / most), 20))
             labels.append(Label(0, y + (12 if named else -6), name))
-            text, inside = f"{value:,.0f} {unit}", value > 0.6 * most
+            text, inside = f"{value:,.0f} GB/s", value > 0.6 * most
             end = named + (width - named - 4) * value / most
             labels.append(Label(end - 8 if inside else end + 8, y + 12, text, "end" if inside else "start", "cell"))
         x, y = named + 1 + (width - named - 4) * limit[0] / most, len(names) * row + 8

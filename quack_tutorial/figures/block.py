@@ -39,6 +39,7 @@ from .wording import (
     ranges,
     row,
     short,
+    touched,
 )
 
 LANE_HEIGHT, LANE_GAP = 18, 14
@@ -85,17 +86,11 @@ def block_reduce(trace, block=0, tensor=None, operation=None, first_warp=0, laun
 
 def _tensors(trace, events, name) -> list[int]:
     shared = events[(events["space"] == Space.SMEM) & np.isin(events["op"], [Op.LOAD, Op.STORE, Op.ATOMIC])]
-    found = sorted(set(map(int, shared["tensor"])), key=lambda t: trace.tensors[t].base_address)
-    names = ", ".join(trace.tensors[t].name for t in found)
-    if name is not None:
-        kept = [t for t in found if trace.tensors[t].name == name]
-        if not kept:
-            raise ValueError(f"the block has no shared tensor {name!r}; it uses {names or 'none'}")
-        found = kept
-    if not found:
-        raise ValueError("the block reads and writes no shared memory")
+    lacks = f"the block has no shared tensor {name!r}; it uses"
+    found = touched(trace, shared, name, lacks, "the block reads and writes no shared memory")
     words = sum(-(-trace.tensors[t].nbytes // WORD_BYTES) for t in found)
     if words > MOST_WORDS:
+        names = ", ".join(trace.tensors[t].name for t in found)
         raise ValueError(
             f"{names} are {words} words, more than the {MOST_WORDS} that are readable: choose one by tensor="
         )

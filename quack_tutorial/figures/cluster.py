@@ -10,7 +10,7 @@ from cutesim.trace import SMEM_BLOCK_BITS, Op, Space
 
 from .player import Frame, Player
 from .scene import PHONE, Box, Label, Scene, link
-from .wording import active, counted, element, full, line_of, origin, picked, ranges, row, short
+from .wording import active, counted, element, full, line_of, origin, picked, ranges, row, short, touched
 
 TOP, HEIGHT, ARROWS, FONT = 30, 24, 74, 12
 MOST_BLOCKS, MOST_ON_A_PHONE, MOST_WORDS, WORD_BYTES = 8, 4, 32, 4
@@ -133,17 +133,9 @@ class _Run:
 
     def _tensors(self) -> list[int]:
         far = self.events[(self.events["space"] == Space.DSMEM) & (self.events["tensor"] >= 0)]
-        found = sorted(set(map(int, far["tensor"])), key=lambda t: self.trace.tensors[t].base_address)
-        names = ", ".join(self.trace.tensors[t].name for t in found)
-        if self.tensor is not None:
-            found = [t for t in found if self.trace.tensors[t].name == self.tensor]
-        if not found:
-            raise ValueError(
-                f"no block reaches a tensor {self.tensor!r} of another; it reaches {names or 'none'}"
-                if self.tensor
-                else "no block of the cluster reaches another's shared memory"
-            )
-        return found
+        lacks = f"no block reaches a tensor {self.tensor!r} of another; it reaches"
+        none = "no block of the cluster reaches another's shared memory"
+        return touched(self.trace, far, self.tensor, lacks, none)
 
     # What is where ---------------------------------------------------------------------------------------------------
 

@@ -36,17 +36,14 @@ DOES = {
 ANSWER = {"+": "sum", "max": "maximum", "min": "minimum", None: "answer"}
 
 
-def butterfly(trace, block=0, warp=0, line=None, which=0, operation=None, follow=0, launch=0) -> Player:
+def butterfly(trace, block=0, warp=0, which=0, operation=None, follow=0, launch=0) -> Player:
     """The 32 lanes' values before and after each shuffle of a warp, with an arrow from each lane that is read.
 
-    `line` keeps the shuffles of one source line; a warp's shuffles are taken in series (until another event comes between or
-    an offset comes again) and `which` picks one of them. `operation` is "+", "max" or "min"; left out, it is found from the
-    numbers. `follow` is the lane whose way is drawn strongly at first; a click on another follows that. ValueError where the trace
-    has no such shuffle or no values.
+    A warp's shuffles are taken in series (until another event comes between or an offset comes again) and `which` picks one of
+    them. `operation` is "+", "max" or "min"; left out, it is found from the numbers. `follow` is the lane whose way is drawn
+    strongly at first; a click on another follows that. ValueError where the trace has no such shuffle or no values.
     """
     events = picked(trace, launch, block, warp)
-    if line is not None:
-        events = picked(trace, launch, block, warp, line)
     if follow not in range(LANES):
         raise ValueError(f"follow={follow!r}: a warp has the lanes 0 to {LANES - 1}")
     found = series(events)

@@ -175,11 +175,9 @@ def clocks(recorded) -> Chart | Shown:
     )
 
 
-def fast_p(records, provider: str, baselines, operation: str | None = None) -> Chart:
+def fast_p(records, provider: str, baselines) -> Chart:
     """The share of recorded cells in which `provider` is right and more than p times as fast, a line for each baseline."""
-    gains = {
-        baseline: list(results.speedups(records, provider, baseline, operation).values()) for baseline in baselines
-    }
+    gains = {baseline: list(results.speedups(records, provider, baseline).values()) for baseline in baselines}
     places = [0.8 + 0.01 * i for i in range(221)]
     curves = {baseline: [100 * results.fast_p(found, p) for p in places] for baseline, found in gains.items()}
 

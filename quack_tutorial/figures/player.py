@@ -306,7 +306,17 @@ def _change(old: str, new: str) -> str | None:
     return "+" + new[len(old) :] if old and new.startswith(old) else new
 
 
+# An editor may run this outside the figure: find the figure by its id, each only once. Then show its controls, if it has any.
+STARTS = """(function (id, data) {{
+for (const root of document.querySelectorAll('[id="' + id + '"]:not([data-ready])')) {{
+root.dataset.ready = "";
+{}(root, data);
+for (const part of root.querySelectorAll(".qt-controls")) part.hidden = !part.hasChildNodes();
+}}
+}})"""
+
+
 def function_in(script: str) -> str:
-    """The function in a script's file, without the comments and indentation around it."""
+    """A function of (id, data) that calls the one in a script's file, without its comments and indentation, with (root, data)."""
     body = "\n".join(line.strip() for line in asset(script).splitlines() if not re.match(r"\s*//", line))
-    return body.strip().removesuffix(";")
+    return STARTS.format(body.strip().removesuffix(";"))

@@ -126,6 +126,16 @@ def picked(
     return events[keep]
 
 
+def touched(trace, events, name, lacks, none) -> list[int]:
+    """The numbers of the tensors of these events, by address, or of the one called `name`; ValueError where there is none."""
+    found = sorted(set(map(int, events["tensor"])), key=lambda t: trace.tensors[t].base_address)
+    chosen = [t for t in found if name in (None, trace.tensors[t].name)]
+    if not chosen:
+        names = ", ".join(trace.tensors[t].name for t in found) or "none"
+        raise ValueError(none if name is None else f"{lacks} {names}")
+    return chosen
+
+
 def line_of(trace, event) -> dict:
     """Where an event's line of source is and what it says, as a frame has it; nothing for no event."""
     if event is None:

@@ -3,7 +3,6 @@
 | function        | gives                                                                                     |
 |-----------------|-------------------------------------------------------------------------------------------|
 | `rows`          | a dictionary for each measured cell: ours against every peer, paired within the cell      |
-| `ladder`        | the versions of a lesson and what each reaches                                            |
 | `speedups`      | how many times as fast as a baseline an implementation is, cell by cell                    |
 | `fast_p`        | the share of cells in which it is right and more than p times as fast                     |
 | `provenance`    | device, versions and date in one sentence, for captions                                   |
@@ -13,7 +12,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from quack_tutorial.operations import OPERATIONS
+from quack_tutorial.operations import OPERATIONS as OPERATIONS  # which pages read
 from quack_tutorial.records import bench as records
 from quack_tutorial.records import made_by
 from quack_tutorial.records.cells import CellKey
@@ -67,22 +66,6 @@ def row(record: records.Record, cell: records.Cell) -> dict:
         "device": record.device,
         "record": Path(record.path).name,
     }
-
-
-def ladder(found, operation: str, dtype: str, N: int) -> list[dict]:
-    """The versions of a lesson at one N, in the order they are taught: version, gb_s, fraction_of_ceiling.
-
-    `found` are records of the series "ladder" (`load_records(series="ladder")`); others give [].
-    """
-    for key, (_, cell) in records.latest_cells(found).items():
-        if (key.operation, key.dtype, key.N) == (operation, dtype, N):
-            asked = [cell.result(version) for version in OPERATIONS[operation].ladder]
-            return [
-                {"version": r.provider, "gb_s": r.gb_s, "fraction_of_ceiling": r.fraction_of_ceiling}
-                for r in asked
-                if r is not None and r.status == "ok"
-            ]
-    return []
 
 
 def speedups(found, provider: str, baseline: str, operation: str | None = None) -> dict[CellKey, float]:

@@ -23,29 +23,8 @@ def test_what_measures_needs_a_gpu(command, without_a_gpu, capsys):
     assert capsys.readouterr().err == f"{command}: this machine has no NVIDIA GPU.\n"
 
 
-@pytest.mark.parametrize(
-    "words, said",
-    [
-        ("pitfalls --only moon", "choose from 'timer', 'L2'"),
-        ("model --only tinygrad", "choose from 'stock'"),
-        ("model --steps 3", "3 are too few, 11 are the least"),
-    ],
-)
-def test_what_there_is_not_is_refused_before_anything_is_measured(words, said, capsys):
-    with pytest.raises(SystemExit, match="2"):
-        cli.main(words.split())
-    assert said in capsys.readouterr().err
-
-
 def test_a_line_names_what_was_asked_and_no_folder():
     args = argparse.Namespace(out="deep/r.json", keep=True, tuned=False, dtype=None, rows="1,2", public_mean=True)
     options = ["rows", "dtype", "keep", "tuned", "public-mean", "out"]
     line = "quack-tutorial memory --rows 1,2 --keep --public-mean --out r.json"
     assert asked.command_line(args, ["memory"], options) == line
-
-
-@pytest.mark.parametrize("text", ["1k", "0", "-1", "1,two"])
-def test_numbers_are_positive_and_whole(text):
-    with pytest.raises(ValueError, match="--n takes positive whole numbers"):
-        asked.numbers(text, "--n")
-    assert asked.numbers("1, 20", "--n") == (1, 20) and asked.numbers(None, "--n") == ()

@@ -141,23 +141,6 @@ def test_a_command_is_ended_when_its_time_is_over(capsys, monkeypatch):
     assert "was ended" in capsys.readouterr().out
 
 
-def test_without_a_gpu_the_list_is_all_there_is(capsys, monkeypatch):
-    monkeypatch.setenv("QUACK_TUTORIAL_CARD", "h200")
-    assert record.run(parsed()) == 0
-    assert "card h200" in capsys.readouterr().out
-    assert record.run(parsed("ladder")) == 1 and "no item 'ladder'" in capsys.readouterr().err
-
-
-def test_one_door_leads_to_every_recorder(root, monkeypatch, capsys):
-    started = []
-    monkeypatch.setattr(record.subprocess, "call", lambda command: started.append(command) or 7)
-    there = {file.stem.removeprefix("record_") for file in (root / "scripts").glob("record_*.py")}
-    assert set(record.recorders()) == there | {"architectures", "validation"}
-    assert record.run(parsed("--by", "listing", "copy", "--out", "x.json")) == 7
-    assert started[0][1:] == [str(root / "scripts/record_listing.py"), "copy", "--out", "x.json"]
-    assert record.run(parsed("--by", "nothing")) == 2 and "one of host, listing" in capsys.readouterr().err
-
-
 def packed(path, *members):
     with tarfile.open(path, "w:gz") as archive:
         for name, kind, link in members:
@@ -185,40 +168,23 @@ def test_a_pack_writes_into_cards_folders_alone(tmp_path, monkeypatch, capsys, n
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [file]
 
 
-def test_a_broken_or_empty_pack_is_refused_in_one_sentence(tmp_path, monkeypatch, capsys):
+def test_a_broken_or_empty_pack_writes_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(records, "FOLDER", tmp_path / "records")
     whole = packed(tmp_path / "pack.tar.gz", ("h100/memory.json", tarfile.REGTYPE, "")).read_bytes()
-    empty = packed(tmp_path / "empty.tar.gz").read_bytes()
-    for content, why in (
-        (whole[: len(whole) // 2], "is no file that"),
-        (b"words", "is no file that"),
-        (empty, "holds nothing"),
-    ):
+    for content in (whole[: len(whole) // 2], b"words", packed(tmp_path / "empty.tar.gz").read_bytes()):
         (tmp_path / "broken.tar.gz").write_bytes(content)
         assert record.take(tmp_path / "broken.tar.gz") == 1
-        said = capsys.readouterr().err
-        assert f"broken.tar.gz {why}" in said and said.count("\n") == 1
     assert not (tmp_path / "records").exists()
 
 
-def test_wrong_numbers_and_broken_records_are_refused_in_one_sentence(folder, monkeypatch, capsys):
+def test_a_broken_record_is_named_and_left(folder, monkeypatch, capsys):
     monkeypatch.setenv("QUACK_TUTORIAL_CARD", "h100")
     monkeypatch.setattr(records, "FOLDER", folder.parent)
-    for words, said in (
-        (("--workers", "0"), "--workers takes a number of processes, 1 or more, got 0"),
-        (("--minutes", "0"), "--minutes takes a number of minutes above 0, got 0"),
-        (("--minutes", "nan"), "--minutes takes a number of minutes above 0, got nan"),
-    ):
-        assert record.run(parsed(*words)) == 1
-        assert capsys.readouterr().err == f"record: {said}\n"
     for item, name in (("peers", "bench/softmax"), ("profile", "profile")):
         for content in ("", "[]", "{}"):
             (folder / f"{name}.json").write_text(content)
-            assert record.run(parsed(item)) == 1
-            said = capsys.readouterr().err
-            assert (
-                str(folder / name) in said and said.endswith("; remove it, or restore it\n") and said.count("\n") == 1
-            )
+            assert record.run(parsed(item)) == 1 and str(folder / name) in capsys.readouterr().err
+            assert (folder / f"{name}.json").read_text() == content
 
 
 def test_ctrl_c_ends_what_was_started(tmp_path, monkeypatch):

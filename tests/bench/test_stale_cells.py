@@ -56,23 +56,6 @@ def test_changed_and_unsure_cells_are_named_and_taken_out(script, monkeypatch, t
     assert capsys.readouterr().out.endswith("4 cells taken out.\n")
 
 
-@pytest.mark.parametrize(
-    "words, said",
-    [
-        (["nowhere"], "is no folder"),
-        (["--why", "old"], "--why old: expected changed, unsure, cached"),
-        (["--operation", "softmaxx"], "operation 'softmaxx' is not one of"),
-        ([], "cannot be read"),
-    ],
-)
-def test_what_cannot_be_done_is_one_sentence(script, monkeypatch, tmp_path, capsys, words, said):
-    (tmp_path / "softmax.json").write_text("{")
-    folder = tmp_path / words.pop() if words == ["nowhere"] else tmp_path
-    assert run(script, monkeypatch, *words, folder) == 1
-    err = capsys.readouterr().err
-    assert said in err and err.count("\n") == 1
-
-
 def test_cells_whose_inputs_may_have_been_in_a_cache_are_taken_out_for_one_operation(
     script, monkeypatch, tmp_path, capsys
 ):

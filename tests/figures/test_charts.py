@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -187,36 +188,6 @@ def test_points_and_bars_are_links_for_the_mouse_and_names_for_the_keyboard(draw
     assert 'href="08-softmax.html#three-passes">three-pass</a>' in html and 'role="img"' not in html
 
 
-@pytest.mark.parametrize(
-    ("ceilings", "short", "whole"),
-    [
-        (("read, 4096 words, 8 warps",), "best read", "the fastest kernel that only reads the same bytes"),
-        (("torch add", "add, 512 words, 4 warps"), "best addition", "the fastest addition of the same size"),
-        (
-            ("copy, 512 words, 4 warps", "own tile"),
-            "best plain kernel",
-            "the fastest plain kernel with the same reads and writes",
-        ),
-        ((None,), "best plain kernel", "the fastest plain kernel with the same reads and writes"),
-    ],
-)
-def test_a_ceiling_is_called_what_it_is(ceilings, short, whole):
-    def of_ceilings(rows):
-        return [{**row, "ceiling": ceilings[i % len(ceilings)]} for i, row in enumerate(rows)]
-
-    bars, path, curves = (
-        ladder(of_ceilings(versions())),
-        climb(of_ceilings(versions()), "softmax", "float32"),
-        throughput(of_ceilings(records())),
-    )
-    assert [chart.summary.partition(" of the speed of ")[2] for chart in (bars, curves)] == [f"{whole}."] * 2
-    assert f"of the speed of {whole} (dashed)." in path.summary
-    assert bars.head[-1] == f"of the {short}" and path.head[0].startswith(f"of the {short} (")
-    assert bars.figure.axes[0].get_xlabel() == f"% of the speed of {whole} (dashed)"
-    assert path.figure.axes[0].get_ylabel() == f"% of the {short}"
-    assert curves.head[1] == short and whole in lines(curves)
-
-
 def test_every_recorded_ceiling_has_a_name():
     from quack_tutorial.records import bench as records
     from quack_tutorial.records.bench import PLAIN, ruler
@@ -227,43 +198,54 @@ def test_every_recorded_ceiling_has_a_name():
             assert ruler(plain) != PLAIN, (record.operation, series)
 
 
-def test_versions_stand_in_the_order_in_which_they_are_taught():
-    names = ("what ships", "cluster", "online", "three-pass")  # a later measurement comes last in a record
-    made = [{**versions()[0], "provider": name} for name in names]
-    assert [row[0] for row in ladder(made).rows] == ["three-pass", "online", "cluster", "what ships"]
-    assert [row[0] for row in climb(made, "softmax", "float32").rows] == [
-        "three-pass",
-        "online",
-        "cluster",
-        "what ships",
-    ]
-
-
-def test_a_climb_says_why_a_version_has_no_speed():
-    refused = (Result("online", "wrong", "error 3 times the tolerance"),)
-    cell = synthetic.cell(dtype="float32", ours_us=40.0, peers_us={"three-pass": 60.0}, refused=refused)
-    record = synthetic.record(cell, series="ladder")
-    chart = climb([record], "softmax", "float32", versions=("thread", "three-pass", "online"))
-    assert [row[:2] for row in chart.rows][::2] == [("thread", "not yet measured"), ("online", "wrong")]
-    assert chart.summary.endswith(" Not yet measured: thread. Wrong: online.")
-    places = [text.get_text() for text in chart.figure.axes[-1].get_xticklabels()]
-    assert places == ["thread\n(not yet measured)", "three-pass", "online\n(wrong)"]
-    assert [list(line.get_xdata()) for line in chart.figure.axes[0].lines[:1]] == [[0, 1, 2]]
-
-
-def test_a_climb_says_at_which_size_a_version_has_no_speed():
-    cells = [
-        synthetic.cell(dtype="float32", N=4096, ours_us=None, peers_us={"three-pass": 60.0}),
-        synthetic.cell(dtype="float32", N=8192, peers_us={}),
-    ]
-    chart = climb([synthetic.record(*cells)], "softmax", "float32")
-    assert [chart.rows[0][0], chart.rows[0][2]] == ["three-pass", "not yet measured"]
-    assert [chart.rows[1][0], chart.rows[1][1]] == ["ours", "unsupported"]
-    assert chart.summary.endswith("(dashed). Not yet measured at N = 8,192: three-pass.")
-
-
 def test_the_climb_can_stop_half_way():
     chart = climb(versions(), "softmax", "float32", versions=("three passes",))
     assert [row[0] for row in chart.rows] == ["three passes"]
     with pytest.raises(ValueError, match="none of the versions cluster is recorded"):
         climb(versions(), "softmax", "float32", versions=("cluster",))
+
+
+CEILINGS = {  # by what they are called in short
+    "best read": ("read, 4096 words, 8 warps",),
+    "best addition": ("torch add", "add, 512 words, 4 warps"),
+    "best plain kernel": ("copy, 512 words, 4 warps", "own tile"),
+    "unknown": (None,),
+}
+
+
+def drawn():
+    """Charts of made-up records by what is special about them."""
+    for name, ceilings in CEILINGS.items():
+        bars, curves = (
+            [{**row, "ceiling": ceilings[i % len(ceilings)]} for i, row in enumerate(rows)]
+            for rows in (versions(), records())
+        )
+        yield f"ladder, {name}", ladder(bars)
+        yield f"climb, {name}", climb(bars, "softmax", "float32")
+        yield f"throughput, {name}", throughput(curves)
+    names = ("what ships", "cluster", "online", "three-pass")  # a later measurement comes last in a record
+    later = [{**versions()[0], "provider": name} for name in names]
+    yield "ladder in the order that is taught", ladder(later)
+    yield "climb in the order that is taught", climb(later, "softmax", "float32")
+    wrong = (Result("online", "wrong", "error 3 times the tolerance"),)
+    cell = synthetic.cell(dtype="float32", ours_us=40.0, peers_us={"three-pass": 60.0}, refused=wrong)
+    made = synthetic.record(cell, series="ladder")
+    steps = ("thread", "three-pass", "online")
+    yield "climb without the speed of some versions", climb([made], "softmax", "float32", versions=steps)
+    few = synthetic.cell(dtype="float32", N=4096, ours_us=None, peers_us={"three-pass": 60.0})
+    made = synthetic.record(few, synthetic.cell(dtype="float32", N=8192, peers_us={}))
+    yield "climb without some versions at one size", climb([made], "softmax", "float32")
+
+
+def said(chart):
+    """Its sentence and its table; of each plot the names of its axes, of the places along them and of its lines."""
+    yield f"  {chart.summary}"
+    yield from ("  " + " | ".join(row) for row in (chart.head, *chart.rows))
+    for axes in chart.figure.axes:
+        places = [tick.get_text() for ticks in (axes.get_xticklabels(), axes.get_yticklabels()) for tick in ticks]
+        names = [name for name in (*places, *(line.get_label() for line in axes.lines)) if name[:1].isalpha()]
+        yield f"    {axes.get_xlabel()} | {axes.get_ylabel()} | {', '.join(names)}"
+
+
+def test_the_charts_say_and_name_these_things(snapshot):
+    snapshot((line for name, chart in drawn() for line in (name, *said(chart))), Path(__file__).with_name("charts.txt"))

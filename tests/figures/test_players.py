@@ -4,6 +4,8 @@ import json
 import re
 from html import unescape
 from html.parser import HTMLParser
+from itertools import groupby
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from cutesim.trace import Finding
 from quack_tutorial import figures
 from quack_tutorial.figures import Box, Frame, Player, Scene, theme
+from quack_tutorial.figures.player import run_lengths
 from quack_tutorial.figures.scene import PHONE
 from quack_tutorial.figures.wording import short
 from tests.figures import traces
@@ -224,6 +227,49 @@ def test_short_numbers(numbers):
     assert {value: short(value) for value in numbers} == numbers
 
 
+# What is looked at ---------------------------------------------------------------------------------------------------
+
+
+def drawn():
+    """Players by their names: each kind, and what each says of a kernel that is unlike the first."""
+    pairs, row = traces.butterfly(width=2), traces.strided(1)
+    loop, twice, race = (traces.traced(k) for k in (traces.k.with_a_loop, traces.k.twice, traces.k.of_block(4, False)))
+    within = Finding("race", "Race.", race.findings[0].lines, 0, (0, 4), (0,), 1)
+    return {
+        **{name: figure for name, figure in gallery().items() if name in FRAMED},
+        "butterfly of groups": figures.butterfly(traces.butterfly(width=8)),
+        "butterfly of maxima": figures.butterfly(TRACES["maxima"]),
+        "butterfly of pairs, which says nothing of the operation": figures.butterfly(pairs),
+        "butterfly of pairs that are added": figures.butterfly(pairs, operation="+"),
+        "butterfly, shuffled down": figures.butterfly(traces.shuffle_down()[0]),
+        "butterfly of one lane": figures.butterfly(traces.broadcast()),
+        "block_reduce without its barrier": figures.block_reduce(race.trace),
+        "block_reduce in one bank": figures.block_reduce(traces.traced(traces.k.one_bank).trace),
+        "cluster_exchange that lacks its own rank": figures.cluster_exchange(traces.cluster("own rank missing")),
+        "cluster_exchange without a wait": figures.cluster_exchange(traces.cluster("no wait")),
+        "coalescing of a line": figures.coalescing(row, line=row.lines[0].number),
+        "race after a loop": figures.race(loop.trace, *loop.findings),
+        "race of a line that is called twice": figures.race(twice.trace, twice.findings[0]),
+        "race within a warp": figures.race(race.trace, within),
+    }
+
+
+def steps(player):
+    """Title and origin; of each step what it says, the roles of its boxes and its few inks; the texts of the last one."""
+    yield f"  {player.title}. {player.origin}"
+    for k, frame in enumerate(player.frames):
+        inks = {name: ink for name, ink in frame.inks.items() if 0 < len(ink) < 40}
+        yield f"  {k}{' opens' * (k == player.start)}. {frame.caption} {frame.where} {frame.source}".rstrip()
+        yield f"    {run_lengths(frame.roles)} {inks or ''}".rstrip()
+    texts = ((text, len([*same])) for text, same in groupby(player.frames[-1].texts))
+    yield "  " + " | ".join(f"{n} x {text}" if n > 1 else text for text, n in texts)
+
+
+def test_the_players_say_and_draw_these_steps(snapshot):
+    said = (line for name, player in drawn().items() for line in (name, *steps(player)))
+    snapshot(said, Path(__file__).with_name("steps.txt"))
+
+
 # Butterfly -----------------------------------------------------------------------------------------------------------
 
 
@@ -254,45 +300,6 @@ def test_butterfly_shows_what_the_trace_and_the_additions_give():
     assert frames[5].where.startswith("drawn.py:") and frames[5].source.startswith("other = cute.arch.shuffle")
 
 
-def test_butterfly_of_narrower_groups_names_the_groups():
-    frames = figures.butterfly(traces.butterfly(width=8)).frames
-    assert len(frames) == 7
-    assert frames[-1].caption.endswith("All 32 lanes hold the sum of their group: 4 groups of 8 lanes.")
-
-
-def test_butterfly_finds_a_maximum():
-    trace = traces.butterfly((np.random.default_rng(0).permutation(32) - 16).astype(np.float32))
-    assert "hold the maximum, 15" in figures.butterfly(trace).frames[-1].caption
-    with pytest.raises(ValueError, match="operation '[+]' does not give the numbers"):
-        figures.butterfly(trace, operation="+")
-
-
-def test_a_single_shuffle_says_nothing_of_the_operation():
-    trace = traces.butterfly(width=2)
-    assert len(figures.butterfly(trace).frames) == 2  # no frame with results
-    rows = lane_rows(figures.butterfly(trace, operation="+").frames[-1])
-    assert numbers(rows[2]) == [4 * (i // 2) + 1 for i in range(32)]
-
-
-def test_after_shuffle_down_only_lane_0_has_the_answer():
-    trace, last = traces.shuffle_down()
-    player = figures.butterfly(trace)
-    frame = player.frames[-1]
-    assert frame.roles[-32:] == "a" + "v" * 31
-    assert numbers(lane_rows(frame)[-1]) == last.tolist()
-    assert last[0] == 496 and last[1] != 496
-    assert "Only lane 0 holds the sum, 496" in frame.caption
-    assert "For lanes 16-31 there is none" in player.frames[1].caption
-
-
-def test_broadcast_reads_one_lane():
-    frames = figures.butterfly(traces.broadcast()).frames
-    assert len(frames) == 2
-    assert lane_rows(frames[0])[0] == tuple("8" if i == 3 else "?" for i in range(32))
-    assert lane_rows(frames[1])[1] == ("8",) * 32
-    assert "Each lane reads the lane it names: lane 3. Lane 0 receives 8 from lane 3." == frames[1].caption
-
-
 def test_butterfly_wants_values():
     trace = traces.butterfly()
     bare = type(trace)(**{**vars(trace), "events": trace.events.copy()})
@@ -306,6 +313,7 @@ TRACES = {
     "block": traces.block_reduce().trace,
     "cluster": traces.cluster(),
     "row": traces.strided(1),
+    "maxima": traces.butterfly((np.random.default_rng(0).permutation(32) - 16).astype(np.float32)),
 }
 
 
@@ -314,6 +322,7 @@ TRACES = {
     [
         ("butterfly", "butterfly", dict(which=1), "1 series of shuffles, not which=1"),
         ("butterfly", "butterfly", dict(follow=32), "follow=32: a warp has the lanes 0 to 31"),
+        ("butterfly", "maxima", dict(operation="+"), "operation '[+]' does not give the numbers"),
         ("butterfly", "butterfly", dict(operation="/"), "operation '/' is none of"),
         ("butterfly", "butterfly", dict(warp=3), "no event of launch 0, block 0, warp 3"),
         ("block_reduce", "butterfly", {}, "reads and writes no shared memory"),
@@ -332,91 +341,11 @@ def test_what_a_trace_does_not_have_is_named(figure, trace, given, said):
 # Block reduce --------------------------------------------------------------------------------------------------------
 
 
-def test_block_reduce_follows_the_run():
-    player = figures.block_reduce(traces.block_reduce().trace)
-    captions = [frame.caption for frame in player.frames]
-    # first; then shuffles, store, barrier of each warp; then load, shuffles of each warp
-    assert len(captions) == 1 + 4 * 3 + 4 * 2
-    assert captions[1] == "Warp 0: 5 shuffles among all 32 lanes. Lane 0 now holds the sum of the warp: 496."
-    assert captions[2] == "Warp 0: lane 0 writes buffer[0], in bank 0."
-    assert captions[3] == "Warp 0 arrives at the barrier and waits; 1 warp is there."
-    assert captions[12].startswith("Warp 3 arrives last: the barrier opens")
-    assert "Warp 3: all 32 lanes read 4 words of buffer in 4 banks (0-3); no conflict." in captions[13]
-    assert captions[14].endswith("the sum of what the warps stored: 8128.")
-    words = player.frames[-1].texts[4 * 32 :]
-    assert words == ("496", "1520", "2544", "3568")
-    assert player.frames[-1].texts[: 4 * 32] == ("8128",) * 128
-    assert player.frames[-1].roles == "a" * 128 + "v" * 4
-    assert player.frames[6].roles[: 4 * 32] == "p" * 64 + "v" * 64  # two wait while two have not arrived
-
-
-def test_without_the_barrier_words_are_read_that_nobody_wrote():
-    player = figures.block_reduce(traces.block_reduce(waits=False).trace)
-    load = player.frames[3]
-    assert "But 3 of them are not written by anyone yet" in load.caption
-    assert load.roles[4 * 32 :] == "rfff"
-    assert "a" not in player.frames[4].roles
-    assert "f" in [role for role, _ in player.key]
-
-
 def test_block_reduce_draws_8_warps_of_16():
     player = figures.block_reduce(traces.block_reduce(warps=16).trace)
     assert len(player.scene.boxes) == 8 * 32 + 16
     assert "8 warps more not drawn" in player.origin
     assert player.frames[-1].texts[8 * 32 :] == tuple(short(1024 * w + 496) for w in range(16))
-
-
-def test_a_bank_conflict_is_counted():
-    caption = figures.block_reduce(traces.traced(traces.k.one_bank).trace).frames[1].caption
-    assert "8 words of tile in 1 bank (0); up to 8 words in one bank, so 8 wavefronts where 1 would do" in caption
-
-
-# Cluster -------------------------------------------------------------------------------------------------------------
-
-
-def named_texts(player, frame):
-    """What each block's boxes say, by the labels of their rows: block 0's are the first of its column."""
-    tops = {round(label.y - 12): label.text for label in player.scene.labels if label.anchor == "end"}
-    rows = {}
-    for box, text in zip(player.scene.boxes, frame.texts):
-        rows.setdefault(tops[round(box.y)], []).append(text)
-    return rows
-
-
-def test_the_cluster_player_counts_what_the_mbarriers_count():
-    player = figures.cluster_exchange(traces.cluster())
-    captions = [frame.caption for frame in player.frames]
-    armed = captions.index(
-        "Block 3 arrives at its mbarrier and has it expect 16 bytes: 0 arrivals pending, 16 bytes to come."
-    )
-    rows = named_texts(player, player.frames[armed])
-    assert (rows["phase"], rows["arrivals pending"], rows["bytes to come"]) == (
-        ["0"] * 4,
-        ["1", "1", "1", "0"],
-        ["0", "0", "0", "16"],
-    )
-    sent = next(
-        i for i, text in enumerate(captions) if "sends 4 to slots[3] of blocks 0-3: 4 messages of 4 bytes." in text
-    )
-    assert player.frames[sent].inks["order"].count(">") == 4 and not player.frames[sent].inks["thin"]
-    landed = [frame for frame in player.frames if frame.caption.startswith("The bytes that block")]
-    left = [named_texts(player, frame)["bytes to come"] for frame in landed[:3]]
-    assert left == [["12"] * 4, ["8"] * 4, ["4"] * 4]  # 4 bytes from each block, one block's after the other's
-    assert "Phase 0 of block 0 is complete: no arrival is pending, and no byte to come." in landed[3].caption
-    rows = named_texts(player, landed[3])
-    assert rows["phase"] == ["1", "0", "0", "0"] and rows["arrivals pending"] == ["1", "0", "0", "0"]
-    last = named_texts(player, player.frames[-1])
-    assert last["slots"] == ["1", "4", "9", "16"] * 4 and last["writes"] == ["30"] * 4 and last["phase"] == ["2"] * 4
-    assert player.start == len(player.frames) - 1 and captions[-1] == "All blocks have ended."
-
-
-def test_the_cluster_player_shows_how_far_a_faulty_run_came():
-    player = figures.cluster_exchange(traces.cluster("own rank missing"))
-    rows = named_texts(player, player.frames[-1])
-    assert rows["bytes to come"] == ["4"] * 4 and rows["warps"] == ["parity 0"] * 4
-    assert player.frames[-1].caption == "The run stops here: the report says why."
-    early = figures.cluster_exchange(traces.cluster("no wait")).frames
-    assert any("Nothing has arrived in 4 of them: it gets what was there before." in frame.caption for frame in early)
 
 
 # Coalescing ----------------------------------------------------------------------------------------------------------
@@ -432,35 +361,7 @@ def test_sectors_of_a_request(stride, nbytes, offset, sectors):
     assert f"in {sectors} sector{'s' * (sectors > 1)}. " in frame.caption
 
 
-def test_coalescing_has_a_frame_for_each_request():
-    trace = traces.strided(1, repeats=3)
-    player = figures.coalescing(trace, line=trace.lines[0].number)
-    assert [frame.caption[:14] for frame in player.frames] == ["Request 1 of 3", "Request 2 of 3", "Request 3 of 3"]
-    with pytest.raises(ValueError, match="no event of launch 0, block 0, warp 0, line 99; its events are on lines "):
-        figures.coalescing(trace, line=99)
-
-
-def test_the_explorer_has_a_frame_for_each_point():
-    made = gallery()["explorer"]
-    assert made.data()["axes"] == [2, 3] and made.data()["names"] == [("1", "2"), ("x", "y", "z")]
-    assert [frame.caption for frame in made.frames] == ["1x", "1y", "1z", "2x", "2y", "2z"]
-    assert made.frames[made.start].caption == "2y"
-
-
 # Lanes, races, tiles -------------------------------------------------------------------------------------------------
-
-
-def test_lanes_go_through_every_instruction():
-    trace, _ = traces.shuffle_down()
-    player = figures.lanes(trace)
-    assert len(player.frames) == len(trace)
-    first = player.frames[0]
-    lines = [text.partition("  ")[2] for text in first.texts[:3]]
-    assert lines == ["value = x[tidx]", "value += cute.arch.shuffle_sync_down(value, 16 >> i)", "out[tidx] = value"]
-    assert first.roles == "r--" + "r" * 64
-    assert numbers(first.texts[3:35]) == numbers(first.texts[35:]) == list(range(32))
-    assert "4 bytes) each in global memory: lane 0 at x[0], lane 31 at x[31]." in first.caption
-    assert player.frames[1].texts[3] == "←16"
 
 
 def test_lanes_that_take_no_part_are_idle():
@@ -470,55 +371,22 @@ def test_lanes_that_take_no_part_are_idle():
     assert frame.texts[-32:] == ("496", *"·" * 31)
 
 
-def test_a_race_shows_both_threads_and_the_missing_edge():
-    run = traces.block_reduce(waits=False)
-    player = figures.race(run.trace, *run.findings)
-    first = player.frames[0]
-    assert first.caption == str(run.findings[0])
-    lit = [text.partition("  ")[2] for text, role in zip(first.texts, first.roles) if role in "wr"]
-    assert lit == ["buffer[warp] = value", "value = buffer[lane % warps]"]
-    store, load = (first.roles.index(role) for role in "wr")
-    assert first.inks == {"missing": f"{store}>{load} "}
-    assert player.frames[2].inks == {"order": f"{load}>{store} "}
-    heads = [label.text for label in player.scene.labels]
-    assert heads == ["thread 0: lane 0 of warp 0", "thread 32: lane 0 of warp 1"]
-    assert player.frames[1].caption == "If thread 0 comes first, thread 32 reads from buffer[0] what thread 0 wrote."
-    assert (first.texts[-2:], first.roles[-2:]) == (("missing: cute.arch.barrier()",) * 2, "ff")
-    assert (player.frames[-1].texts[-2:], player.frames[-1].roles[-2:]) == (("cute.arch.barrier()",) * 2, "aa")
-    for scene in (player.scene, player.scene.narrow):
-        for k, row in ((0, store), (1, load)):  # in its column, and before the later of the two accesses
-            barrier, access = scene.boxes[k - 2], scene.boxes[row]
-            assert barrier.x == access.x and (barrier.y < access.y) == (row == load)
-
-
-def test_a_loop_between_the_two_accesses_of_a_race_is_one_row():
-    run = traces.traced(traces.k.with_a_loop)
-    first = figures.race(run.trace, *run.findings).frames[0]
-    assert first.texts.count("…  34 more steps") == 2  # 3 of the 40 stand after the one access, 3 before the other
-    assert len(first.texts) == 2 * (1 + 3 + 1 + 3 + 1 + 1)
-    lit = [text.partition("  ")[2] for text, role in zip(first.texts, first.roles) if role in "wr"]
-    assert lit == ["buffer[tidx] = 1.0", "value = buffer[0]"]
-
-
-def test_a_race_within_a_warp_wants_a_warp_barrier():
-    run = traces.block_reduce(waits=False)
-    within = Finding("race", "Race.", run.findings[0].lines, 0, (0, 4), (0,), 1)
-    assert figures.race(run.trace, within).frames[0].texts[-1] == "missing: cute.arch.sync_warp()"
-
-
-def test_two_calls_of_a_line_are_kept_apart():
-    run = traces.traced(traces.k.twice)
-    texts = [text.partition("  ")[2] for text in figures.race(run.trace, run.findings[0]).frames[0].texts]
-    assert any(text.startswith("×2  value += ") for text in texts) and not any("×4" in text for text in texts)
-    assert "1st time:  value = buffer[0]" in texts
-
-
 def test_elements_have_their_number_in_the_tensor():
     x = np.zeros((1, 40_000), np.float32)
     for start, shown in ((64, ["64", "65"]), (20_000, ["0", "1"])):
         frame = figures.lanes(traces.traced(traces.k.row(1, 1, start, 1), x).trace).frames[0]
         assert list(frame.texts[1:3]) == shown
         assert ("counted from x[0, 20000]" in frame.caption) == (start == 20_000)
+
+
+def test_a_missing_barrier_stands_in_its_column_before_the_later_access():
+    player = gallery()["race"]
+    first = player.frames[0]
+    store, load = (first.roles.index(role) for role in "wr")
+    for scene in (player.scene, player.scene.narrow):
+        for k, row in ((0, store), (1, load)):
+            barrier, access = scene.boxes[k - 2], scene.boxes[row]
+            assert barrier.x == access.x and (barrier.y < access.y) == (row == load)
 
 
 def test_narrow_pictures_fit_a_phone_and_hold_the_same_boxes():

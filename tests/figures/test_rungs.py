@@ -4,13 +4,14 @@ import json
 import re
 from dataclasses import replace
 from math import nan
+from pathlib import Path
 
 import pytest
 
 from quack_tutorial import card, cost
 from quack_tutorial.figures import code_diff, heat_map, last_rungs, rung, rungs, tuning
 from quack_tutorial.records import bench as records
-from quack_tutorial.records import compiled, folder, memory, results
+from quack_tutorial.records import compiled, folder, memory
 from tests.figures.test_players import Checker
 
 
@@ -44,40 +45,6 @@ class After:
         return 2
 
 
-def test_a_difference_has_the_changed_lines_alone():
-    diff = code_diff(Before, After)
-    assert diff.parts == [
-        ("go", [("-", "    y = 2 * x"), ("+", "    y = 3 * x"), ("+", "    if x:"), ("+", "        y += 1")]),
-        ("new", [("+", "def new(self):"), ("+", "    return 2")]),
-    ]
-    assert "1 line removed, 5 added." == diff.summary and "test_rungs.py, from line" in diff.where
-    text = diff._repr_html_()
-    Checker(text)
-    assert '<span class="k">if</span> x:' in text and "Doc of" not in text and 'data-d="+"' in text
-
-
-def test_the_whole_of_the_new_version_has_its_comments_and_marks_what_is_new():
-    class Commented(Before):
-        def kernel(self, x):
-            # why
-            y = 2 * x
-
-            return y
-
-    class Changed(Commented):
-        def kernel(self, x):
-            # why not
-            y = 3 * x
-
-            return y
-
-    ((name, lines),) = code_diff(Commented, Changed).whole
-    assert name == "kernel"
-    assert [sign for sign, line in lines] == ["", "", "+", "", ""] and lines[1][1].strip() == "# why not"
-    # The kernel is there although another method changed, and with it that method.
-    assert [name for name, _ in code_diff(Before, Heir).whole] == ["same"]
-
-
 class Heir(Before):
     """A version that inherits what it does not change."""
 
@@ -85,11 +52,39 @@ class Heir(Before):
         return 2
 
 
-def test_what_a_version_inherits_is_not_removed():
-    diff = code_diff(Before, Heir)
-    assert diff.parts == [("same", [("-", "    return 1"), ("+", "    return 2")])]
-    assert code_diff(Heir, Before).parts == [("same", [("-", "    return 2"), ("+", "    return 1")])]
-    assert [name for name, _ in code_diff(Heir, After).parts] == ["go", "same", "new"]
+class Commented(Before):
+    def kernel(self, x):
+        # why
+        y = 2 * x
+
+        return y
+
+
+class Changed(Commented):
+    def kernel(self, x):
+        # why not
+        y = 3 * x
+
+        return y
+
+
+def differences():
+    """Of pairs of versions what was changed, and the whole of the new one with what is new."""
+    for old, new in ((Before, After), (Before, Heir), (Heir, Before), (Heir, After), (Commented, Changed)):
+        diff = code_diff(old, new)
+        yield f"{old.__name__} to {new.__name__}: {diff.summary}"
+        for kind, parts in (("changed", diff.parts), ("whole", diff.whole)):
+            for name, lines in parts:
+                yield f"  {kind} {name}"
+                yield from (f"    {sign or ' '} {line}".rstrip() for sign, line in lines)
+
+
+def test_differences_of_versions(snapshot):
+    snapshot(differences(), Path(__file__).with_name("differences.txt"))
+    text = code_diff(Before, After)._repr_html_()
+    Checker(text)
+    assert '<span class="k">if</span> x:' in text and "Doc of" not in text and 'data-d="+"' in text
+    assert "test_rungs.py, from line" in code_diff(Before, After).where
 
 
 def test_lines_between_two_changes_are_dots():
@@ -194,9 +189,10 @@ def test_a_heat_map_tells_the_two_kernels_of_a_sweep_apart():
 def test_the_last_rungs_stand_side_by_side_and_say_what_was_not_measured():
     shown = last_rungs("softmax", ("hint", "short exp", "what ships"), (8192, 64))
     found = records.load_records(records.default_folder("h100"), operation="softmax", series="ladder")
-    versions = {
-        step["version"]: step["fraction_of_ceiling"] for step in results.ladder(found, "softmax", "float32", 8192)
-    }
+    (cell,) = (
+        cell for key, (_, cell) in records.latest_cells(found).items() if (key.dtype, key.N) == ("float32", 8192)
+    )
+    versions = {result.provider: result.fraction_of_ceiling for result in cell.results}
     assert shown.rows[0] == ("float32", "8,192", *(f"{versions[name]:.1%}" for name in shown.head[2:]))
     assert shown.rows[1] == ("float32", "64", *["not yet"] * 3)
     assert shown.summary.endswith('Where it says "not yet", nothing has been measured.')
