@@ -10,9 +10,10 @@
     time = sqrt(waiting ** 2 + busy ** 2),    busy = (HBM ** 6 + L2 ** 6 + instructions ** 6) ** (1 / 6)
 
 `busy` is the longest of the first three, and up to a fifth more where others are nearly as long. Waiting hides behind it where
-enough is in flight, and adds to it where both take as long: the bend of `Stream`'s chart is that of the formula within 8 %. A
-launch, 2 us, comes on top. The model knows nothing of bank conflicts, barriers, atomics, spills, uneven requests or the last wave.
-How far it is off says `tests/test_cost.py`.
+enough is in flight, and adds to it where both take as long: with 512 threads or more on an SM, `Stream`'s chart has the formula's
+bend within 9 %. A launch, 2 us, comes on top. The model takes the bytes in flight as always there, so it promises too much where a
+block alone on its SM meets at barriers or stores; it knows nothing of L1, bank conflicts, atomics, spills, uneven requests, slow
+pipes or the last wave. How far it is off says `tests/test_cost.py`.
 
 | function        | gives                                                          |
 |-----------------|----------------------------------------------------------------|
@@ -35,10 +36,12 @@ from quack_tutorial.records import folder, memory
 REGISTERS_AT_ONCE = 256  # a warp's registers are given out in such units
 RESERVED_SMEM_BYTES = 1024  # of each block, by the system
 LAUNCH_US = 2
-OF_A_READ = 0.975  # HBM's speed for reads and writes in turn: its bus turns round between them
-INSTRUCTIONS_A_NS = 4 * 1.785  # of an SM: four schedulers, at the clock that NVIDIA's peak rates of an H100 imply
-# The rows in work, read and written, as a share of L2: L2 answers further reads up to the first, and none from the second on.
-ANSWERS, MISSES = 2 / 3, 3 / 2
+OF_A_READ = (
+    0.975  # HBM's speed where as much is written as read, of `Stream`'s best; fitted (the best copies: 0.978 and 0.988)
+)
+INSTRUCTIONS_A_NS = 0.9 * 4 * 1.98  # of an SM: nine tenths of what four schedulers can start at 1.98 GHz; fitted
+# The working set, rows read and written, as a share of L2: further reads hit up to the first, and none from the second on; fitted.
+ANSWERS, MISSES = 2 / 3, 5 / 4
 
 
 @dataclass(frozen=True)
@@ -62,12 +65,13 @@ class Prediction:
 def predict(
     nbytes, bytes_in_flight_per_sm=None, hierarchy=None, *, again=(), written=0, in_work=0, instructions=0
 ) -> Prediction:
-    """The time, without the launch, of a kernel that reads `nbytes` through HBM with so many bytes in flight on an SM (None:
+    """The time, without the launch, of a kernel that reads `nbytes` once through HBM with so many bytes in flight on an SM (None:
     enough).
 
-    again: the bytes in flight on an SM in each further pass over what was read
+    again: the bytes in flight on an SM in each further pass over the same bytes
     written: bytes, in the last pass
-    in_work: bytes of the rows that the blocks on all SMs have at once, which decide whether L2 answers a further pass
+    in_work: bytes that the blocks on all SMs read and have in work at once, without what they write: they decide whether L2
+        answers a further pass
     instructions: what all warps execute, a warp's instruction counted once
 
     It is said of this machine's GPU where `quack-tutorial memory --keep` has measured it, else of the recorded one; beside a
@@ -88,16 +92,16 @@ def predict(
             )
     own = None if hierarchy else memory.own()
     found = hierarchy or own or memory.load()
-    from_hbm, waiting = nbytes, 0.0
+    from_hbm, waiting, share = nbytes, 0.0, min(1, written / nbytes) if nbytes else 1
     if bytes_in_flight_per_sm is not None:
         waiting = nbytes / little_gb_s(in_flight, found.latency_ns("HBM"), found.sms)
     for number, at_once in enumerate(again, 1):
-        lost = missed(in_work * (2 if written and number == len(again) else 1), found)
+        lost = missed(in_work * (1 + share if number == len(again) else 1), found)
         from_hbm += lost * nbytes
         latency = lost * found.latency_ns("HBM") + (1 - lost) * found.latency_ns("L2")
         waiting += nbytes / little_gb_s(at_once, latency, found.sms)
     best = found.bandwidth_gb_s("HBM")
-    clocks = {"bandwidth": (from_hbm + written) / best / (OF_A_READ if written else 1)}
+    clocks = {"bandwidth": (from_hbm + written) / best / (1 - share * (1 - OF_A_READ))}
     if again:  # else L2 passes on what HBM gives, and is faster
         clocks["L2"] = (nbytes * (1 + len(again)) + written) / found.bandwidth_gb_s("L2")
     clocks["instructions"] = instructions / INSTRUCTIONS_A_NS / found.sms
@@ -114,8 +118,8 @@ def predict(
 def missed(in_work_bytes, hierarchy) -> float:
     """Which share of a further pass over rows comes from HBM once more, if so many bytes of rows are in work, read and written.
 
-    Every second line of what an SM reads lies in both halves of L2, so that two thirds of it hold all; beyond, lines are dropped
-    before their second use, the more the fuller it gets.
+    A fit. Two thirds are what would be left if half of the lines were cached in both halves of L2; beyond, lines are dropped before
+    their second use, the more the fuller it gets.
     """
     l2_bytes = hierarchy.gpu.l2_bytes
     share = in_work_bytes / l2_bytes if l2_bytes else MISSES

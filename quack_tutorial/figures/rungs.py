@@ -64,6 +64,8 @@ def rung(operation, version, moved=1.0, sizes=SIZES, dtypes=("float32", "bfloat1
         head = tuple(f"of the {records.ruler(ceilings)[0]}" if name == "of the ceiling" else name for name in head)
     where = " ".join([*dict.fromkeys(origins), ladders.origin])
     told += "Model and measurement in microseconds, spills in bytes a thread."
+    if (operation, version, dtypes[0], sizes[0]) not in compiled.executed():
+        told += " Its instructions were not counted, so the model is without them."
     return Rung(f"{operation}: {version}", told, head, tuple(rows), where)
 
 
