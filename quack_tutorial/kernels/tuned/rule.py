@@ -116,7 +116,7 @@ def row_at_once(row, spread):
         threads = max(32, most if most <= spread.piece_threads else few, least)
         return Config(threads, threads, pieces, stages=1, blocks_together=int(pieces == 1 and spread.together > 0))
     if blocks > 1:
-        threads = max(32, filled(row.vectors / blocks, range(4, (9, 17)[k]), 256)[0])
+        threads = max(128, filled(row.vectors / blocks, range(4, (9, 17)[k]), 256)[0])
         return Config(threads, threads, blocks)
     threads = min(1024, threads_for(row.vectors / spread.held[k]))
     each = spread.rows_each if threads <= 32 and row.promise == "aligned" else 1
@@ -161,9 +161,9 @@ def odd_norm_backward(row):
     blocks = row.blocks(ODD_GRADIENT_BYTES[k])
     vectors = row.vectors / blocks
     held, stages = 3, 3 - k
-    if blocks == 1 and vectors <= 1024:
-        held = 1 if k == 0 and vectors < 352 else 2
-    elif blocks == 16 and vectors * VECTOR_BYTES > (26, 17)[k] * KB:
+    if vectors <= 1040 and (blocks == 1 or k == 0):
+        held = 1 if blocks == 1 and k == 0 and vectors < 352 else 2
+    elif blocks == 16 and vectors * VECTOR_BYTES > (26, 14)[k] * KB:
         stages = 3
     if held == 3 and (vectors / held >= 512 or blocks == 16 and k == 0):  # more threads have too few registers
         held = 4
