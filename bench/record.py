@@ -78,6 +78,7 @@ ITEMS = (
         needs=LIBRARIES,
     ),
     Item("profile", "profile --out {folder}/profile.json --resume", 11),
+    Item("lines", "lines --out {folder}/lines --resume", 150),
     Item("outputs", "outputs run --to {folder} --jobs 4", 200, needs=("nbclient", "ipykernel", "jupytext")),
     Item("peers between", f"bench all --n 256,512,2048,8192,32768,131072 --m grid {PEERS} {GRID}", 10, needs=LIBRARIES),
     Item(
@@ -277,7 +278,8 @@ def goes_on_with(item: Item, folder: Path, workers: int) -> list[Path]:
     if not goes_on(item):
         return []
     if name != "bench":
-        return [path for path in [Path(words[words.index("--out") + 1])] if path.exists()]
+        out = Path(words[words.index("--out") + 1])
+        return sorted(out.glob("*.json")) if out.is_dir() else [out] if out.exists() else []
     bench, args = parsed(name, words)
     paths = [bench.path_of(args, operation) for operation in bench.requested_operations(args)]
     return [path for path in paths if path.exists()]

@@ -79,7 +79,7 @@ def _run(argv) -> int:
     except KeyError as error:
         parser.exit(2, f"{parser.prog}: {card.VARIABLE}: {error.args[0]}; set one of these, or none.\n")
     for name in WRITTEN:
-        _make_room(getattr(args, name, None), args.command == "bench")
+        _make_room(getattr(args, name, None), args.command in ("bench", "lines"))
     if hasattr(sys.stdout, "reconfigure"):  # a notebook's has not
         sys.stdout.reconfigure(errors="backslashreplace")  # for a name that the terminal's encoding does not have
     return import_module(modules[args.command]).run(args)

@@ -7,12 +7,14 @@ often it runs. Where a kernel waits at a cluster's barrier, ptxas also writes a 
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import re
 import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from quack_tutorial import compiler
@@ -20,6 +22,8 @@ from quack_tutorial import compiler
 # Where Python packages keep the tools: `nvidia-cuda-nvcc` and `nvidia-cuda-nvdisasm`, and triton, which comes with torch for CUDA.
 PACKAGED = {"nvidia": "*/bin", "triton": "backends/nvidia/bin"}
 LOCATION = re.compile(r'\s*//## File "([^"]+)", line (\d+)')
+PTX_LOCATION = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)")
+ASM = {"// begin inline asm": True, "// end inline asm": False}
 LABEL = re.compile(r"\.L_x_\d+:")
 INSTRUCTION = re.compile(r"(@\S+ )?([A-Z][\w.]*)\s*(.*?) ?;")
 REGISTER = re.compile(r"\bR(\d+)(\.64)?")
@@ -112,6 +116,49 @@ def of(host_fn, *args) -> Code:
     if problem := missing():
         raise RuntimeError(problem)
     return assembled(compiler.ptx(host_fn, *args))
+
+
+def located(ptx: str, elsewhere: dict | None = None) -> list[tuple[str, tuple[str, int] | None]]:
+    """The lines of PTX without comments and blank ones, with the kernel's name shortened; and where in the source each is from.
+
+    Of a text in PTX's own language the compiler counts the lines on from the one where it stands; all are from that one.
+    `elsewhere` gets {(file, line) that is counted so: (file, line) where the text stands}.
+    """
+    files = dict(re.findall(r'\.file\s+(\d+)\s+"([^"]+)"', ptx))
+    name = re.search(r"\.entry\s+([\w$]+)", ptx).group(1)
+    body = ptx.replace(name, "kernel").split(".section", 1)[0]
+    found, place, in_asm = [], None, False
+    for line in body.splitlines():
+        in_asm = ASM.get(line.strip(), in_asm)
+        if location := PTX_LOCATION.match(line):
+            said = files[location[1]], int(location[2])
+            if not in_asm:
+                place = said
+            elif elsewhere is not None:
+                elsewhere[said] = place
+            continue
+        line = line.split("//")[0].rstrip()
+        if line and not line.startswith("\t.file"):
+            found.append((line, place if line.startswith("\t") and line.endswith(";") else None))
+    return found
+
+
+@cache
+def _functions(file: str) -> tuple[list[str], list[tuple[int, int, str]]]:
+    """The lines of a file, and (first line, last line, name) of its functions, outer ones first."""
+    text = Path(file).read_text(encoding="utf-8")
+    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
+    found = [(min([n.lineno, *(d.lineno for d in n.decorator_list)]), n.end_lineno, n.name) for n in nodes]
+    return text.splitlines(), sorted(found)
+
+
+def source_line(file: str, number: int) -> tuple[str, str, int]:
+    """(function, text, which of its lines with this text) of a line; of a `def` or its decorator, the text is what stands there."""
+    lines, functions = _functions(file)
+    inside = [function for function in functions if function[0] <= number <= function[1]]
+    first, _, name = inside[-1] if inside else (1, 0, "")
+    text = lines[number - 1].strip()
+    return name, text, sum(line.strip() == text for line in lines[first - 1 : number - 1])
 
 
 def moved_bytes(name: str) -> int:

@@ -10,12 +10,10 @@ Needs CuTe DSL, ptxas and nvdisasm (pip install nvidia-cuda-nvdisasm), and no GP
 """
 
 import argparse
-import ast
 import importlib
 import os
 import re
 import subprocess
-from functools import cache
 from pathlib import Path
 
 os.environ["CUTE_DSL_LINEINFO"] = "1"  # read by the DSL when it is imported
@@ -25,7 +23,6 @@ import cutlass
 from bench import memory, ours
 from quack_tutorial import compiler, machine_code, records
 
-PTX_LOCATION = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)")
 READS = "a plain loop", "unroll=4", "four a turn", "stream 16 x 8"  # of `bench.memory.compiled_cases`
 STEERED = "rmsnorm", "cluster", "float32", 131072
 LEAST = 1, 2, 3, 4  # blocks of an SM
@@ -65,36 +62,6 @@ def counted() -> dict:
     }
 
 
-def readable(ptx: str) -> list[tuple[str, tuple[str, int] | None]]:
-    """The lines of PTX without comments and blank ones, with the kernel's name shortened; and where each is from."""
-    files = dict(re.findall(r'\.file\s+(\d+)\s+"([^"]+)"', ptx))
-    name = re.search(r"\.entry\s+([\w$]+)", ptx).group(1)
-    body = ptx.replace(name, "kernel").split(".section", 1)[0]
-    found, place = [], None
-    for line in body.splitlines():
-        if location := PTX_LOCATION.match(line):
-            place = files[location[1]], int(location[2])
-            continue
-        line = line.split("//")[0].rstrip()
-        if line and not line.startswith("\t.file"):
-            found.append((line, place if line.startswith("\t") and line.endswith(";") else None))
-    return found
-
-
-@cache
-def source_line(file: str, number: int) -> tuple[str, str]:
-    """(function, text) of a line; of a `def` or its decorator, the text is what stands there."""
-    text = Path(file).read_text(encoding="utf-8")
-    inside = [
-        node
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.FunctionDef)
-        and min([node.lineno, *(d.lineno for d in node.decorator_list)]) <= number <= node.end_lineno
-    ]
-    function = max(inside, key=lambda node: node.lineno).name if inside else ""
-    return function, text.splitlines()[number - 1].strip()
-
-
 def version_of(tool: str) -> str:
     said = subprocess.run([machine_code.tool(tool), "--version"], check=True, capture_output=True, text=True).stdout
     return re.search(r"V(\d+\.\d+\.\d+)", said).group(1)
@@ -128,7 +95,7 @@ def listing(module: str, name: str, dtype: str, N: int) -> dict:
     """The PTX and the SASS of a kernel, and the lines of source that they are from."""
     ptx = made(module, name, dtype, N)
     code = machine_code.assembled(ptx)
-    listed = {"ptx": readable(ptx), "sass": list(zip(code.sass, code.places))}
+    listed = {"ptx": machine_code.located(ptx), "sass": list(zip(code.sass, code.places))}
     places = list(dict.fromkeys(place for lines in listed.values() for _, place in lines if place))
     number = {place: i for i, place in enumerate(sorted(places))}
     return {
@@ -136,7 +103,7 @@ def listing(module: str, name: str, dtype: str, N: int) -> dict:
         "dtype": dtype,
         "N": N,
         "registers": code.registers,
-        "sources": [source_line(*place) for place in sorted(places)],
+        "sources": [machine_code.source_line(*place)[:2] for place in sorted(places)],
         **{kind: [[number.get(place, -1), text] for text, place in lines] for kind, lines in listed.items()},
     }
 

@@ -1,0 +1,238 @@
+"""`lines`: a kernel's source with where its warps wait, line by line; a line opens to what it touches and what became of it.
+
+The bar of a line is its part of all samples, parted by what the warps waited for. Lines of the kernel stand in their order, then
+those of functions that it calls; the compiler knows the innermost one. Samples come from a record (`records.lines`), what lanes
+touch from a simulated run.
+"""
+
+from __future__ import annotations
+
+import difflib
+from html import escape
+from itertools import groupby
+
+from cutesim import analysis
+from cutesim.trace import Space
+from quack_tutorial.operations import OPERATIONS
+from quack_tutorial.operations.our_launches import contiguous_rows
+from quack_tutorial.records import lines as record
+from quack_tutorial.records.lines import GROUPS, REASONS
+
+from .code import methods
+from .player import page
+from .profile import SECTOR_BYTES
+from .suites import Shown
+from .theme import asset
+
+NO_LINE = {("__call__", "@cute.jit"): ("of no line", "beginning, end, branches, constants: what the compiler adds")}
+LEAST = 0.005  # of the samples; of less a line shows no bar
+
+
+def lines(operation, *versions, dtype="float32", N=4096, trace=None) -> Shown:
+    """The source of a version of a ladder, or of what ships ("ours"), with what was sampled of it on rows of N.
+
+    Of two versions, a line has a bar for each, and is marked where one of them lacks it; lines without instructions in both are
+    left out. `trace`, of the last one's run on the simulator, adds what lanes touch. ValueError where nothing of it is recorded.
+    """
+    kept = record.load(operation)
+    if kept is None:
+        raise ValueError(f"no samples of {operation!r} are recorded: quack-tutorial lines records them")
+    names, versions = versions, [kept(version, dtype, N) for version in versions]
+    made = {"ours": OPERATIONS[operation].ours, **OPERATIONS[operation].ladder}
+    kernels = [type(made[name].kernels(contiguous_rows(dtype, N), None)[0][0]) for name in names]
+    rows = _rows([each.main for each in versions], kernels)
+    most = max(each.main.us * each.main.share(each.main.slowest()) for each in versions)
+    touched = {} if trace is None else touches(trace)
+    keys = "".join(f'<span><i data-g="{group}"></i>{escape(words)}</span>' for group, words in GROUPS.items())
+    title = " and ".join(each.version for each in versions)
+    sizes = f"{operation}, {dtype}, {versions[0].M:,} rows of {N:,}"
+    told = "Of all samples of a kernel's warps, the part at each line, by what they waited for. A line opens."
+    if len(versions) > 1:
+        told += " Bars are as long as the kernel's time, parted the same way."
+    listing = []
+    for name, group in groupby(rows, key=lambda row: row[0]):
+        listing.append(f'<div class="qt-in">{escape(name)}</div>')
+        listing += [_row(versions, *row[1:], most, touched.get((name, row[1].strip()))) for row in group]
+    html = page(
+        title=f"Where the warps wait: {title}",
+        caption=f"<p>{escape(sizes)}. {told}</p>",
+        picture=f'<style>{asset("lines.css")}</style><div class="qt-keys">{keys}</div>'
+        f'<div class="qt-heads">{"".join(map(_head, versions))}</div><div class="qt-lines">{"".join(listing)}</div>',
+        origin=kept.origin,
+        data=[title, sizes],
+    )
+    return Shown(html, "\n".join([f"{sizes}: where the warps wait", *_texts(versions, rows)]))
+
+
+def _head(counted) -> str:
+    launch = counted.main
+    facts = f"{launch.registers} registers, {launch.threads} threads, {launch.blocks:,} blocks"
+    return f"<span><b>{escape(counted.version)}</b> {launch.us:,.0f} us <small>{facts}</small></span>"
+
+
+def _rows(launches, kernels) -> list[tuple]:
+    """(function, text, "+", "-" or "", a line of each launch or None): the kernels' lines, then others that have instructions."""
+    known, used = [_by_place(launch) for launch in launches], set()
+    codes = [methods(kernel)["kernel"] for kernel in kernels]
+    rows = []
+    for text, places in _merged(codes):
+        found = []
+        for n, place in enumerate(places):
+            key = None if place is None else ("kernel", text.strip(), _earlier(codes[n], place))
+            found.append(known[n].get(key))
+            used.add((n, key))
+        if len(kernels) == 1 or any(found):
+            rows.append(("kernel", text, _sign(places), found))
+    rest = {key: None for n, lines in enumerate(known) for key in lines if (n, key) not in used and key[1]}
+    called = {}
+    for key in rest:
+        found = [lines.get(key) if (n, key) not in used else None for n, lines in enumerate(known)]
+        share = max(launch.share(line) for launch, line in zip(launches, found) if line)
+        if share >= LEAST:
+            shown = NO_LINE.get(key[:2], key[:2])
+            called.setdefault(shown[0], []).append((share, (*shown, "", found)))
+    for functions in sorted(called.values(), key=lambda entries: -sum(share for share, _ in entries)):
+        rows += [row for _, row in functions]
+    return rows
+
+
+def _by_place(launch) -> dict:
+    found = {}
+    for line in launch.lines:
+        which = line.which if isinstance(line.which, list | tuple) else (line.which,)
+        found[line.function, line.text, which[0]] = line
+    return found
+
+
+def _merged(codes):
+    """(text, its place in each of the codes or None), in an order that keeps each code's."""
+    if len(codes) == 1:
+        yield from ((text, (n,)) for n, text in enumerate(codes[0]))
+        return
+    for tag, i, j, k, m in difflib.SequenceMatcher(None, *codes, autojunk=False).get_opcodes():
+        if tag == "equal":
+            yield from ((codes[0][n], (n, n - i + k)) for n in range(i, j))
+        else:
+            yield from ((codes[0][n], (n, None)) for n in range(i, j))
+            yield from ((codes[1][n], (None, n)) for n in range(k, m))
+
+
+def _earlier(code, place) -> int:
+    """How many lines of the same text stand before a place."""
+    return sum(text.strip() == code[place].strip() for text in code[:place])
+
+
+def _sign(places) -> str:
+    return "" if None not in places else "+" if places[0] is None else "-"
+
+
+def _row(versions, text, sign, found, most, touched) -> str:
+    indent = len(text) - len(text.lstrip())
+    words = {"+": "added: ", "-": "removed: ", "": ""}[sign]
+    code = f'<span class="qt-said">{words}</span><code style="--in:{indent}">{escape(text.strip())}</code>'
+    bars = "".join(_bar(version.main, line, most) for version, line in zip(versions, found))
+    if not any(found):
+        return f'<div class="qt-line">{bars}{code}</div>'
+    inside = ""
+    for version, line in zip(versions, found):
+        if line:
+            inside += f"<p><b>{escape(version.version)}</b></p>" if len(versions) > 1 else ""
+            inside += _inside(version.main, line, touched)
+    last = next(line for line in reversed(found) if line)
+    return (
+        f'<details class="qt-line" data-d="{sign}"><summary>{bars}{code}{_badges(last)}</summary>'
+        f"<div>{inside}</div></details>"
+    )
+
+
+def _bar(launch, line, most) -> str:
+    if line is None:
+        return '<span class="qt-part"></span><span class="qt-bar"></span>'
+    share = launch.share(line)
+    bar = "".join(
+        f'<i data-g="{group}" style="width:{100 * count / launch.samples * launch.us / most:.1f}%"></i>'
+        for group in GROUPS
+        if (count := line.groups[group]) >= LEAST * launch.samples
+    )
+    part = f"{share:.0%}" if share >= LEAST else "\N{MIDDLE DOT}"
+    return f'<span class="qt-part">{part}</span><span class="qt-bar">{bar}</span>'
+
+
+def _badges(line) -> str:
+    found = []
+    if line.sectors:
+        more = line.sectors / max(1, line.ideal_sectors)
+        found.append(_bytes(line.sectors * SECTOR_BYTES) + (f", {more:.1f} x what is needed" if more > 1.05 else ""))
+    if line.wavefronts > 1.05 * line.ideal_wavefronts:
+        found.append(f"{line.wavefronts / max(1, line.ideal_wavefronts):.1f} x the wavefronts")
+    return "".join(f"<small>{escape(text)}</small>" for text in found)
+
+
+def _bytes(count: float) -> str:
+    unit = next((unit for unit in ("GB", "MB", "KB") if count >= UNITS[unit]), "bytes")
+    return f"{count / UNITS.get(unit, 1):.3g} {unit}"
+
+
+UNITS = {"GB": 1e9, "MB": 1e6, "KB": 1e3}
+
+
+def sentence(launch, line) -> str:
+    """What is known of a line, in one sentence."""
+    if not line.samples:
+        return f"{line.instructions} instructions, at which no warp was seen waiting."
+    why = REASONS[line.reason][1]
+    part = line.stalls[line.reason] / line.samples
+    told = f"{launch.share(line):.1%} of all samples are here; in {part:.0%} of them the warp {why}"
+    if line.sass and line.reason in ("long_sb", "short_sb"):
+        slowest = max(line.sass, key=lambda entry: entry[3])
+        told += f", most often at {slowest[1]}"
+    several = isinstance(line.which, list | tuple)
+    return told + (". This text stands more than once in the function, and is counted together." if several else ".")
+
+
+def _inside(launch, line, touched) -> str:
+    found = [f"<p>{escape(sentence(launch, line))}</p>"]
+    if touched:
+        found.append(f"<p>{escape(touched)}</p>")
+    if line.sectors:
+        found.append(
+            f"<p>Counted: {line.sectors:,} sectors of 32 bytes, where the same bytes side by side take {line.ideal_sectors:,}.</p>"
+        )
+    if line.wavefronts:
+        found.append(
+            f"<p>Counted: {line.wavefronts:,} wavefronts of shared memory, {line.ideal_wavefronts:,} at best.</p>"
+        )
+    if line.ptx:
+        found.append(f"<p>PTX</p><pre>{escape(chr(10).join(line.ptx))}</pre>")
+    if line.sass:
+        rows = "\n".join(
+            f"{samples / launch.samples:6.1%} {executed:>11,}  {text}" for _, text, executed, samples in line.sass
+        )
+        rest = line.instructions - len(line.sass)
+        more = f"\n  and {rest} more" if rest > 0 else ""
+        found.append(f"<p>SASS: part of the samples, times executed by a warp</p><pre>{escape(rows + more)}</pre>")
+    return "".join(found)
+
+
+def touches(trace) -> dict:
+    """{(function, text): what the lanes of a line's first request touch, as a simulated run has it, in a sentence}."""
+    found = {}
+    for space, unit in ((Space.GMEM, "sectors"), (Space.SMEM, "wavefronts")):
+        for request in analysis.requests(trace, space):
+            line = trace.lines[int(request["line"])]
+            key = line.function.rpartition(".")[2], line.text.strip()
+            if key not in found:
+                lanes, nbytes = int(request["lanes"]), int(request["bytes"])
+                found[key] = (
+                    f"Simulated, its first request: {lanes} {'lane asks' if lanes == 1 else 'lanes ask'} for {nbytes} bytes of "
+                    f"{trace.tensors[int(request['tensor'])].name}, in {request[unit]} {unit}."
+                )
+    return found
+
+
+def _texts(versions, rows):
+    """The same as lines of text."""
+    yield "  ".join(f"{version.version}, {version.main.us:,.0f} us" for version in versions)
+    for name, text, sign, found in rows:
+        parts = (f"{version.main.share(line):6.1%}" if line else " " * 6 for version, line in zip(versions, found))
+        yield f"{' '.join(parts)} {sign:1} {'' if name == 'kernel' else f'{name}: '}{text}"

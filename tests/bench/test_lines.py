@@ -1,0 +1,95 @@
+"""What is read of Nsight Compute's pages, and the records of lines that are shown."""
+
+from pathlib import Path
+
+import pytest
+
+from bench import lines
+from bench.profile import NotProfiled
+from quack_tutorial import card, machine_code, records
+from quack_tutorial.records import compiled
+from quack_tutorial.records import lines as kept
+
+RAW = '"ID","Kernel Name",' + ",".join(f'"{metric}"' for metric in lines.LAUNCH.values())
+HEAD = '"Address","Source","Instructions Executed","L2 Theoretical Sectors Global","stall_long_sb","stall_drain"'
+HEAD += ',"stall_drain (Not Issued)"'
+MARKED = '"0x1","  EXIT","4","0","0","0","0"\n'
+KERNEL = (
+    '"0x10","  LDG.E R2, [R2]","8","64","1","0","0"\n"0x20","  FADD R3, R2, R2","8","0","6","0","0"\n'
+    '"0x30","  EXIT","8","0","0","0","0"\n"0x40","  BRA 0x40","0","0","0","3","3"\n'
+)
+JOINED = '"Line No","Source","Address"\n"{0}","x = y","-"\n"","","0x10"\n"","","0x20"\n"{1}","asm","-"\n"","","0x30"\n'
+
+
+def pages(file, first=2, second=4):
+    """The three pages of a report: a mark, which has no line information and is listed twice, and a kernel."""
+    raw = (
+        RAW
+        + '\n"",""\n'
+        + "\n".join(f'"{n}","{name}","2000","40","64","9"' for n, name in enumerate((lines.MARK, "k")))
+    )
+    sass = "".join(
+        f'"Kernel Name","{name}",\n{HEAD}\n{code}' for name, code in (("m", MARKED), ("m", MARKED), ("k", KERNEL))
+    )
+    return raw, sass, f'"File Path","{file}"\n"Function Name","k"\n' + JOINED.format(first, second)
+
+
+def test_instructions_have_their_counters_and_lines():
+    mark, launch = lines.parse(*pages("/a/kernel.py"))
+    assert (mark.name, launch.facts) == (lines.MARK, {"ns": 2000, "registers": 40, "threads": 64, "blocks": 9})
+    assert [(place, text) for _, place, text, _ in launch.code] == [
+        (("/a/kernel.py", 2), "LDG.E R2, [R2]"),
+        (("/a/kernel.py", 2), "FADD R3, R2, R2"),
+        (("/a/kernel.py", 4), "EXIT"),
+        (None, "BRA 0x40"),
+    ]
+    load, add, end, behind = (counters for *_, counters in launch.code)
+    assert (load["sectors"], add["samples"], add["stalls"]["long_sb"]) == (64, 6, 6)
+    assert end["stalls"]["drain"] == end["samples"] == 3 and behind["samples"] == 0  # the warp had ended
+
+
+def test_a_row_adds_up_lines_and_puts_instructions_where_their_text_stands(tmp_path):
+    file = tmp_path / "kernel.py"
+    file.write_text("def kernel():\n    x = y\n    inline(  # text in PTX\n        1)\n")
+    _, launch = lines.parse(*pages(tmp_path / "launches.py"))
+    places = {("launches.py", 4): (str(file), 3), ("", 2): (str(file), 2)}
+    ptx = {(str(file), 2): ["ld.global.f32 %f1, [%rd1];"] * 20}
+    sources = {}
+    row = lines.row_of(launch, sources, lines.Compiled("0", places, ptx))
+    assert list(sources) == [("kernel.py", "kernel", "x = y", 0), ("kernel.py", "kernel", "inline(  # text in PTX", 0)]
+    first, second, unknown = row["lines"]
+    assert (first["executed"], first["samples"], first["sectors"], first["instructions"]) == (16, 7, 64, 2)
+    assert [entry[0] for entry in first["sass"]] == [0, 1] and len(first["ptx"]) == lines.MOST
+    assert second["stalls"] == {"drain": 3} and unknown["source"] == -1
+
+
+def test_pages_that_do_not_fit_together_are_refused():
+    raw, sass, joined = pages("/a/kernel.py")
+    with pytest.raises(NotProfiled, match="of 2 of 1 launches"):
+        lines.parse("\n".join(raw.splitlines()[:-1]), sass, joined)
+
+
+def test_a_text_in_ptx_is_one_line_of_source():
+    ptx = (
+        '.file 1 "/a.py"\n.entry k\n\t.loc 1 5 0\n\tmov.b32 %r1, 0;\n\t.loc 1 7 0\n\t// begin inline asm\n'
+        "\t.loc 1 9 0\n\tmbarrier.try_wait P1, [%r1], 0;\n\t// end inline asm\n\t.loc 1 8 0\n\tret;\n"
+    )
+    counted_on = {}
+    found = {text.strip(): place for text, place in machine_code.located(ptx, counted_on) if place}
+    assert found["mbarrier.try_wait P1, [%r1], 0;"] == ("/a.py", 7) and found["ret;"] == ("/a.py", 8)
+    assert counted_on == {("/a.py", 9): ("/a.py", 7)}
+
+
+@pytest.mark.parametrize("name", [name for name in records.cards() if (records.FOLDER / name / "lines").is_dir()])
+def test_recorded_lines_are_those_of_todays_kernels(name):
+    made = compiled.load()
+    root = Path(records.__file__).parents[2]
+    with card.taken_for(name):
+        for file in sorted((records.FOLDER / name / "lines").glob("*.json")):
+            record = kept.Lines.read(file)
+            for row in record.rows:
+                entry = made.find(row.operation, row.version, row.dtype, row.N)
+                if entry and len(row.launches) == 1:
+                    assert entry.ptx_sha256 == row.ptx_sha256, (file.name, row.version, row.dtype, row.N)
+            for line in {(line.file, line.text) for row in record.rows for line in row.main.lines if line.file}:
+                assert line[1] in (root / line[0]).read_text(), line
