@@ -70,9 +70,27 @@ METRICS = {
 SCALE = {"time_us": 1e-3}  # ncu's base unit is the nanosecond
 
 
+WORDS = 1 << 29  # of the array that is read from: 2 GiB
+# What a warp reads of float32 words: lanes in a run, words from run to run, the first word, what a lane's number is xored with, and
+# how many bytes L2 is asked to fetch at least.
+READS = {
+    "whole lines": (32, 32),
+    "whole lines, lanes swapped": (32, 32, 0, 21),
+    "whole lines, 4 bytes on": (32, 32, 1),
+    "half of each line": (16, 32),
+    "a sector of each half line": (8, 16),
+    "a sector of each line": (8, 32),
+    "a word of each sector": (1, 8),
+    "a word of each half line": (1, 16),
+    "a word of each line": (1, 32),
+    "a word of every second line": (1, 64),
+    **{f"a sector of each line, fetch {nbytes}": (8, 32, 0, 0, nbytes) for nbytes in (32, 64, 128)},
+}
+
+
 @dataclass(frozen=True)
 class Case:
-    """One implementation ("ours", a peer, or a version of the ladder) at one size."""
+    """One implementation ("ours", a peer, a version of the ladder, or of `READS`) at one size."""
 
     operation: str
     provider: str
@@ -101,6 +119,8 @@ def _cases():
         yield Case("rmsnorm", provider, "float32", 32768, 4096)
     for provider in ("atomics", "parts", "pipelined"):
         yield Case("rmsnorm backward", provider, "bfloat16", 32768, 4096)
+    for pattern in READS:
+        yield Case("reads", pattern, "float32", 1, WORDS)
 
 
 CASES = tuple(_cases())
@@ -231,17 +251,44 @@ def held(path, here: dict) -> tuple[list[dict], list[str], dict[str, str]]:
     return record["cases"], [record["date"]], record["versions"] | here["versions"]
 
 
+def implementation(case: Case):
+    """What is called, and with what."""
+    from bench.peers import PROVIDERS
+    from quack_tutorial.operations import OPERATIONS
+
+    operation = OPERATIONS[case.operation]
+    inputs = operation.inputs(case.M, case.N, case.dtype)
+    return {**PROVIDERS[case.operation], **operation.ladder}[case.provider](*inputs), inputs
+
+
+def reader(pattern: str):
+    """A kernel that reads by one of the patterns, once all that it touches of the array."""
+    import torch
+    from cuda.bindings import runtime
+
+    from bench.memory import vector
+    from quack_tutorial.compiler import TensorSpec, compile_for
+    from quack_tutorial.kernels.memory import Strided
+
+    run, stride, offset, swap, fetch = (*READS[pattern], 0, 0, 0)[:5]
+    if fetch:
+        (status,) = runtime.cudaDeviceSetLimit(runtime.cudaLimit.cudaLimitMaxL2FetchGranularity, fetch)
+        if status:
+            raise RuntimeError(f"the limit of L2's fetch cannot be set: {status}")
+    x = torch.randn(WORDS, device="cuda")
+    sums = torch.empty(8 * torch.cuda.get_device_properties().multi_processor_count, 256, device="cuda")
+    requests = (WORDS - offset) * run // stride // sums.numel() // 8 * 8
+    kernel = Strided(stride, offset, run=run, swap=swap)
+    spec = TensorSpec("float32", ("B", "T"), ("T", 1), 4)
+    return compile_for(kernel, vector("N"), spec, requests), (x, sums, requests)
+
+
 def work(file) -> None:
     """The process under ncu: set the case up, call it twice, then once with the profiler on."""
     import torch
 
-    from bench.peers import PROVIDERS
-    from quack_tutorial.operations import OPERATIONS
-
     case = Case(**json.loads(Path(file).read_text()))
-    operation = OPERATIONS[case.operation]
-    inputs = operation.inputs(case.M, case.N, case.dtype)
-    call = {**PROVIDERS[case.operation], **operation.ladder}[case.provider](*inputs)
+    call, inputs = reader(case.provider) if case.operation == "reads" else implementation(case)
     if case.provider.startswith("compile"):
         from torch._inductor.utils import run_and_get_code
 

@@ -226,13 +226,14 @@ class Atomics:
 class Strided:
     """Lanes read words `stride` apart, from word `offset` on, 8 requests a warp or more in flight; mO (blocks, threads) gets sums.
 
-    mX (n,) float32; `requests` of each warp in all, a multiple of 8. Two requests of the grid never share a word.
+    mX (n,) float32; `requests` of each warp in all, a multiple of 8. Two requests of the grid never share a word. With a `run`, so
+    many lanes read neighbouring words, and `stride` is from run to run; a lane takes the place of lane xor `swap`.
     """
 
     in_flight = 8
 
-    def __init__(self, stride=1, offset=0, threads=256):
-        self.stride, self.offset, self.threads = stride, offset, threads
+    def __init__(self, stride=1, offset=0, threads=256, run=1, swap=0):
+        self.stride, self.offset, self.threads, self.run, self.swap = stride, offset, threads, run, swap
 
     @cute.jit
     def __call__(self, mX: cute.Tensor, mO: cute.Tensor, requests: cutlass.Int32, stream: cuda.CUstream):
@@ -249,7 +250,11 @@ class Strided:
             # read `in_flight` elements a thread
             for i in cutlass.range_constexpr(self.in_flight):
                 place = (cutlass.Int64(first + i) * blocks + bidx) * self.threads + tidx
-                rX[i] = mX[place * self.stride + self.offset]
+                if cutlass.const_expr(self.run > 1):
+                    place = place ^ self.swap
+                    rX[i] = mX[place // self.run * self.stride + place % self.run + self.offset]
+                else:
+                    rX[i] = mX[place * self.stride + self.offset]
             total += rX.load().reduce(cute.ReductionOp.ADD, cutlass.Float32(0.0), 0)
         mO[bidx, tidx] = total
 
