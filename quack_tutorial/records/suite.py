@@ -17,6 +17,7 @@ SUITES = (
     ("rows", "nothing"),
     ("mutation", "nothing"),
     ("orders", "nothing"),
+    ("lines", "nothing"),
     ("grading", RECORDED),
     ("compiled", "dsl"),
     ("checkers", RECORDED),
