@@ -200,6 +200,7 @@ def _refuse_what_a_grade_refuses(answer) -> None:
     """Refused if the answer, or a function or class beside it that it uses, says what a submission may not say."""
     from cutesim.context import display_name
 
+    from . import submission
     from .judgement import Refused
     from .permitted import bound, refusal, refused_builtin
 
@@ -213,7 +214,9 @@ def _refuse_what_a_grade_refuses(answer) -> None:
             lines, start = inspect.getsourcelines(one)
         except (OSError, TypeError):  # nobody kept the text
             continue
-        tree = ast.parse(textwrap.dedent("".join(lines)))
+        source = textwrap.dedent("".join(lines))
+        tree = ast.parse(source)
+        _, tree = submission.straight(source, tree, submission.own_attributes(tree))
         functions = [one] if isinstance(one, FunctionType) else map(inspect.unwrap, vars(one).values())
         around = next((f.__globals__ for f in functions if isinstance(f, FunctionType)), {})
         own = bound(tree) | set(around)

@@ -5,7 +5,7 @@
 | `list`                        | prints each lab, what it asks for and what its checks are worth                        |
 | `check [LAB] [ANSWER]`        | grades the corpus of answers, disguised too; exit status 1 if one is told something else. |
 |                               | With `--mutate`: makes wrong answers from the right one, and says which still get full marks |
-| `show LAB ANSWER`             | prints an answer of the corpus, as a file that `grade` takes                           |
+| `show LAB ANSWER`             | prints an answer of the corpus, as a file that `grade` takes; `--into FOLDER` writes all |
 | `student LAB FILE`            | writes a lab's notebook, .md or .ipynb, without its solutions                          |
 | `course FOLDER`               | writes the folder of a course on nbgrader                                             |
 
@@ -34,6 +34,7 @@ def add_arguments(parser) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="check --mutate: of the inputs (default 0)")
     parser.add_argument("--mutate", action="store_true", help="check: make wrong answers from the right one instead")
+    parser.add_argument("--into", type=Path, metavar="FOLDER", help="show: write each of the lab's answers there")
     parser.add_argument("--sample", action="store_true", help="check each lab's first answers only, as they are")
 
 
@@ -62,6 +63,11 @@ def run(args) -> int:
         return 0 if all([mutate(name, found[name], args.seed) for name in names]) else 1
     if args.what == "check":
         return 0 if all([check(name, found[name], args.file, args.sample) for name in names]) else 1
+    if args.what == "show" and args.lab and args.into:
+        args.into.mkdir(parents=True, exist_ok=True)
+        for name, (text, _) in corpus.answers(found[args.lab]).items():
+            (args.into / f"{name}.py").write_text(text, encoding="utf-8")
+        return 0
     if not args.lab or not args.file:
         print(f"labs: name a lab and {'an answer' if args.what == 'show' else 'a file'}", file=sys.stderr)
         return 2

@@ -7,14 +7,18 @@ nbgrader would run a submitted notebook as the instructor, beside the masters an
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import math
 import re
 import textwrap
+from collections import defaultdict
+from pathlib import Path
 
 import nbformat
+from nbgrader.api import Gradebook
 from nbgrader.converters.base import NbGraderException
-from nbgrader.plugins import LateSubmissionPlugin
+from nbgrader.plugins import ExportPlugin, LateSubmissionPlugin
 from nbgrader.preprocessors import (
     AssignLatePenalties,
     CheckCellMetadata,
@@ -28,13 +32,15 @@ from . import COLUMNS, sandbox
 from .grade import grade
 from .rules import COST, FREE
 from .student import STUB
+from .submission import without_outputs
 
 UNTRUSTED = "Without one a submission runs as you; if you trust those who wrote them, set c.Judge.trusted = True."
 KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 CHECK = re.compile(r'labs\.check\(.*"(\w+)"\)')
 # How Canvas, Moodle and a folder for each student name a file: whose it is, and the lab, whatever a browser hung behind it.
+# A name that would be a formula in grades.csv, two of its columns, a hidden folder or too long a path is skipped with a warning.
 NAMES = (
-    r".*/(?P<student_id>[^/_]+)(?:_LATE)?(?:_\d+_\d+_|_\d+_assignsubmission_file_?/?|/)"
+    r".*/(?P<student_id>[^\W_][^/_,\"=]{0,99})(?:_LATE)?(?:_\d+_\d+_|_\d+_assignsubmission_file_?/?|/)"
     r"(?P<file_id>[a-z-]+?)(?:-\d+| ?\(\d+\))?\.ipynb$"
 )
 
@@ -54,11 +60,12 @@ class Judge(NbGraderPreprocessor):
         if sandbox.problem() and not self.trusted:
             raise NbGraderException(f"{sandbox.problem()} {UNTRUSTED}")
         name = resources["nbgrader"]["notebook"]
-        text = nbformat.writes(nb)
-        seed = int.from_bytes(hashlib.sha256((self.secret + text).encode("utf-8", "replace")).digest()[:6])
+        text = without_outputs(nbformat.writes(nb).encode("utf-8", "replace")).decode()
+        seed = int.from_bytes(hashlib.sha256((self.secret + text).encode()).digest()[:6])
         report = grade(name, f"{name}.ipynb", text, seed, self.seconds, self.confirm)
         self.log.info("%s", report)
         checks, told = {check.name: check for check in report.checks}, set()
+        self._compare(nb, resources["nbgrader"], checks)
         notes = {report.checks[-1].name: f"{report.compiled}\n".lstrip()}  # the compiler's word, where it costs points
         nb.metadata = nbformat.from_dict({"kernelspec": KERNEL})
         for cell in nb.cells:
@@ -70,6 +77,39 @@ class Judge(NbGraderPreprocessor):
             else:
                 cell.source = re.sub(r"<(?=[a-zA-Z/!?])", "< ", cell.source)  # nbgrader's pages would take it for HTML
         return nb, resources
+
+    def _compare(self, nb, at: dict, checks: dict) -> None:
+        """Say which points are other than when this student's answer was graded before."""
+        if "db_url" not in at:
+            return
+        with Gradebook(at["db_url"]) as book:
+            grades = book.find_submission_notebook(at["notebook"], at["assignment"], at["student"]).grades
+            before = {grade.name: grade.auto_score for grade in grades if grade.auto_score is not None}
+        now = {cell.metadata.nbgrader.grade_id: checks[found] for cell in nb.cells if (found := _check(cell))}
+        changed = [
+            (one.name, before[at], one.score) for at, one in now.items() if before.get(at, one.score) != one.score
+        ]
+        said = ", ".join(f"{name} had {old:g} and has {new}" for name, old, new in changed)
+        if before:
+            self.log.warning("%s, graded again: %s", at["student"], said or "no check's points change")
+
+
+class Mistakes(ExportPlugin):
+    """What a class got wrong, as a table: the lab, its check, the kind of mistake, how many students made it, and who."""
+
+    def export(self, gradebook):
+        """Write mistakes.csv, or what --to says, from the notebooks in autograded/."""
+        found = defaultdict(set)
+        for file in Path("autograded").glob("*/*/*.ipynb"):
+            for cell in nbformat.read(file, 4).cells:
+                kinds = [one.ename for one in cell.get("outputs", ()) if one.output_type == "error" and _check(cell)]
+                for kind in kinds:
+                    found[file.stem, _check(cell), kind].add(file.parts[1])
+        with open(self.to or "mistakes.csv", "w", encoding="utf-8", newline="") as to:
+            table = csv.writer(to)
+            table.writerow(("lab", "check", "mistake", "students", "who"))
+            for what, who in sorted(found.items(), key=lambda one: (one[0][0], -len(one[1]), one[0])):
+                table.writerow((*what, len(who), ", ".join(sorted(who))))
 
 
 def _check(cell) -> str:

@@ -8,6 +8,7 @@
 | `unread`       | input that no thread reads                                                   |
 | `lost`         | lanes or warps whose part of the row never reaches the answer                 |
 | `by_formula`   | numbers that another formula gives                                            |
+| `by_parts`     | sums of which a part has another factor                                       |
 | `off_by_a_term` | predictions with a term too many or too few                                   |
 | `read_again`, `scattered`, `written_again`, `idle_warps`, `barriers` | waste                  |
 
@@ -18,6 +19,7 @@ The first mistake found explains the others, so each check is told one. Of a lab
     TRAFFIC = name of the case whose waste counts
     right(case) -> {output: array}      computed from float64
     explain(check, views, every)        yields what the wrong numbers of some views show; every: all of the lab's views
+    PARTS = {output: {words: (factor, part(case))}}, what a right output is a sum of, for `by_parts`
     waste(outcome)                      yields what is read, written or waited for too often
     ADVICE = {tensor: what to say of an access out of its bounds}, SLOTS the same of shared memory
     TOLERANCE = {output: (relative, absolute)}
@@ -30,6 +32,7 @@ A lab may have `raised(function, arguments)`, too: what is said beside an error 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -39,7 +42,7 @@ from cutesim.analysis import rounding
 from cutesim.trace import Op
 
 from . import evidence
-from .judgement import RACES, Case, Check, Diagnosis, Outcome
+from .judgement import RACES, Case, Check, Diagnosis, Outcome, failed
 
 EXCESS = 1.1  # bytes, as a multiple of the least
 TWICE = 1.8  # the same where a few numbers that a whole warp asks for may come on top
@@ -89,7 +92,7 @@ def _of_functions(module, outcomes: list[Outcome]) -> dict:
     for name in module.FUNCTIONS:
         here = [o for o in outcomes if o.case.target == name]
         told = (_raised(module, name, o, _as_told(f)) for o in here for f in o.findings)
-        mistake = next(told, None) or (next(module.predict(name, here), None) if here else None)
+        mistake = next(told, None) or (_predicted(module, name, here) if here else None)
         if mistake and mistake.kind in kinds:  # of another function: told besides that one's
             mistake = replace(mistake, kind=f"{mistake.kind} in {name}")
         kinds.add(mistake and mistake.kind)
@@ -97,9 +100,23 @@ def _of_functions(module, outcomes: list[Outcome]) -> dict:
     return by_check
 
 
+def _predicted(module, name: str, outcomes: list[Outcome]) -> Diagnosis | None:
+    try:
+        return next(module.predict(name, outcomes), None)
+    except Exception as error:  # of numbers that nobody thought of: the other functions count all the same
+        return Diagnosis("not graded", failed(error))
+
+
 def _raised(module, name: str, outcome: Outcome, said: Diagnosis) -> Diagnosis:
     """What Python raised in a function, and what the lab knows of the arguments."""
-    more = module.raised(name, outcome.case.make) if said.kind == "error" and hasattr(module, "raised") else ""
+    if said.kind != "error":
+        return said
+    more = module.raised(name, outcome.case.make) if hasattr(module, "raised") else ""
+    call = f"{name}({', '.join(map(repr, outcome.case.make))})"
+    by_arguments = any(
+        f" {kind}Error" in said.message for kind in ("ZeroDivision", "Overflow", "Value", "Index", "Key")
+    )
+    more = more or (f"It was called as {call}." if by_arguments and len(call) < 120 else "")
     return replace(said, message=f"{said.message}. {more}") if more else said
 
 
@@ -177,7 +194,9 @@ def _wrong_numbers(module, check: str, views: list[View], every: list[View]) -> 
         yield from unread([v for v in every if v.readers], whose, may_skip)
     for mistake in module.explain(check, views, every):
         if mistake.kind.startswith("wrong"):  # than which a pattern says more
-            for pattern in by_pattern(module, mistake, views, every):
+            for pattern in itertools.chain(
+                by_pattern(module, mistake, views, every), by_parts(module, mistake, views, every)
+            ):
                 yield replace(pattern, message=by_precision(module, pattern, views, ("rounding", "range")))
             mistake = replace(mistake, message=by_precision(module, mistake, views))
         v = next((v for v in views if v.wrong.any() and v.readers), None)
@@ -196,7 +215,12 @@ def by_precision(module, mistake: Diagnosis, views: list[View], causes=rounding.
         return mistake.message
     at = _first_wrong(v, name, getattr(module, "TOLERANCE", {}).get(name, (0, 0)))
     numbers = [float(held[name][at]) for held in (v.got, v.outcome.exact, v.right)]
-    return f"{mistake.message} {rounding.said(*numbers)}" if rounding.cause(*numbers) in causes else mistake.message
+    cause = rounding.cause(*numbers)
+    said = rounding.said(*numbers)
+    if cause == "formula":
+        unknown = " What is, these numbers do not show." * mistake.message.endswith("is right.")
+        said = f"In float64 the same steps give {numbers[1]:.6g}: rounding is not the cause.{unknown}"
+    return f"{mistake.message} {said}" if cause in causes else mistake.message
 
 
 def findings(module, outcome: Outcome) -> Iterator[Diagnosis]:
@@ -311,9 +335,14 @@ def unread(views: list[View], whose: str, may_skip: Callable | None = None) -> I
         row, column = np.nonzero(unseen)
         if len(row):
             part = column[row == row[0]]
-            many = f"columns {part[0]} to {part[-1]}" if len(part) > 1 else f"column {part[0]}"
+            runs = ranges(part.tolist()).split(", ")
+            many = f"column{'s' * (len(part) > 1)} {', '.join(runs[:4])}{' and more' * (len(runs) > 4)}"
             text = f"{len(part)} of {v.x.shape[1]} columns are never read in {v.row(int(row[0]))}: {many}."
-            if part[-1] == v.x.shape[1] - 1 and len(part) == part[-1] - part[0] + 1:
+            if (again := v.readers.times[row[0]] > 1).any():
+                text += (
+                    f" Column {int(np.argmax(again))} is read more than once: how far is it to a thread's next column?"
+                )
+            elif part[-1] == v.x.shape[1] - 1 and len(runs) == 1:
                 text += " The row ends there: is a remainder dropped where N is divided?"
             yield Diagnosis("unread columns", text, lines)
 
@@ -335,7 +364,7 @@ def off_by_a_term(name: str, outcomes: list[Outcome], right: Callable, terms: di
     """Predictions that are right but for one term, or two, too many or too few: {what it is: term(*arguments)}."""
     wrong = next((o for o in outcomes if o.outputs["answer"] != right(*o.case.make)), None)
     answers = [(o.outputs["answer"], right(*o.case.make), o.case.make) for o in outcomes]
-    if wrong is None or not all(isinstance(got, (int, float)) and np.isfinite(got) for got, _, _ in answers):
+    if wrong is None or not all(isinstance(got, (int, float)) and math.isfinite(got) for got, _, _ in answers):
         return
     off = [got - expected for got, expected, _ in answers]
     found = {what: [term(*make) for _, _, make in answers] for what, term in terms.items()}
@@ -362,23 +391,60 @@ def wrong_prediction(name: str, outcomes: list[Outcome], right: Callable, hint: 
     wrong = next((o for o in outcomes if o.outputs["answer"] != right(*o.case.make)), None)
     if wrong is not None:
         call = f"{name}({', '.join(map(str, wrong.case.make))}) returns {wrong.outputs['answer']!r}."
+        yield from rounded(call, [(o.outputs["answer"], right(*o.case.make)) for o in outcomes])
         yield Diagnosis("wrong prediction", f"{call} {hint}")
+
+
+def rounded(call: str, pairs: list) -> Iterator[Diagnosis]:
+    """Numbers that are near the right ones in every case: (returned, right)."""
+    if all(isinstance(got, (int, float)) and abs(got - number) <= max(0.005 * abs(number), 1) for got, number in pairs):
+        text = (
+            "Each number is near the right one, and not the same: does a `round`, an `int` or a `//` cut something off?"
+        )
+        yield Diagnosis("rounded", f"{call} {text}")
 
 
 # What a right number may have been multiplied by: (in words, from the numbers of a row or group that belong together).
 FACTORS = (
-    ("{n}, as many as belong together", lambda n: n),
-    ("1 / {n}, as many as belong together", lambda n: 1 / n),
-    ("the root of {n}, as many as belong together", lambda n: n**0.5),
-    ("1 over the root of {n}, as many as belong together", lambda n: n**-0.5),
-    ("32, the lanes of a warp", lambda n: 32),
-    ("1 / 32, the lanes of a warp", lambda n: 1 / 32),
-    ("2", lambda n: 2),
-    ("1 / 2", lambda n: 0.5),
-    ("ln 2", lambda n: np.log(2)),
-    ("1 / ln 2", lambda n: 1 / np.log(2)),
-    ("-1", lambda n: -1),
+    ("{n}, as many as belong together", lambda n, rows: n),
+    ("1 / {n}, as many as belong together", lambda n, rows: 1 / n),
+    ("the root of {n}, as many as belong together", lambda n, rows: n**0.5),
+    ("1 over the root of {n}, as many as belong together", lambda n, rows: n**-0.5),
+    ("{rows}, the rows of x", lambda n, rows: rows),
+    ("1 / {rows}, the rows of x", lambda n, rows: 1 / rows),
+    ("32, the lanes of a warp", lambda n, rows: 32),
+    ("1 / 32, the lanes of a warp", lambda n, rows: 1 / 32),
+    ("2", lambda n, rows: 2),
+    ("1 / 2", lambda n, rows: 0.5),
+    ("ln 2", lambda n, rows: np.log(2)),
+    ("1 / ln 2", lambda n, rows: 1 / np.log(2)),
+    ("-1", lambda n, rows: -1),
 )
+
+
+def by_parts(module, mistake: Diagnosis, views: list[View], every: list[View]) -> Iterator[Diagnosis]:
+    """A wrong output that is, in all views, a sum of known parts: module.PARTS = {output: {words: (factor, part(case))}}."""
+    wrong = next(v for v in views if v.wrong.any())
+    name = wrong_output(module, wrong, mistake.message)
+    parts = getattr(module, "PARTS", {}).get(name, {})
+    known = [v for v in every if v.readers and np.isfinite(v.got[name] + v.right[name]).all()]
+    if not parts or not known:
+        return
+    terms = np.stack([np.concatenate([part(v.case).ravel() for v in known]) for _, part in parts.values()], axis=1)
+    got = np.concatenate([v.got[name].ravel() for v in known]).astype(np.float64)
+    found, _, rank, _ = np.linalg.lstsq(terms, got, rcond=None)
+    tolerance = getattr(module, "TOLERANCE", {}).get(name, (0, 0))
+    if rank < len(parts) or not np.allclose(terms @ found, got, *(10 * one for one in tolerance)):
+        return
+    off = [
+        f"{words} had the factor {0 + round(factor, 3):g}, where {right:g} is right"
+        for (words, (right, _)), factor in zip(parts.items(), found)
+        if abs(factor - right) > 0.01
+    ]
+    told = first_wrong(wrong, name, tolerance)
+    if off:
+        lines = evidence.stores(wrong.outcome, name)[1] if wrong.readers else ()
+        yield Diagnosis("parts counted otherwise", f"{told} In all rows it is as if {', and '.join(off)}.", lines)
 
 
 def by_pattern(module, mistake: Diagnosis, views: list[View], every: list[View]) -> Iterator[Diagnosis]:
@@ -405,8 +471,10 @@ def by_pattern(module, mistake: Diagnosis, views: list[View], every: list[View])
     if fits(lambda v: v.right[name][::-1]) or fits(lambda v: np.roll(v.right[name], 1, axis=0)):
         yield Diagnosis("another row", f"{told} Each row holds what another row has to.", lines)
     for words, factor in FACTORS:
-        if fits(lambda v: v.right[name] * factor(together(module, v))):  # noqa: B023
-            text = f"{told} It is what is right times {words.format(n=together(module, known[0]))}."
+        if fits(lambda v: v.right[name] * factor(together(module, v), len(v.x))):  # noqa: B023
+            text = (
+                f"{told} It is what is right times {words.format(n=together(module, known[0]), rows=len(known[0].x))}."
+            )
             yield Diagnosis("factor", f"{text} Where is that multiplied, or divided by?", lines)
     if mistake.kind not in ("wrong number", "wrong gradient"):  # the lab says more
         return

@@ -15,8 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from . import compiled, diagnoses, folders, lab, sandbox
-from .judgement import Case, Check, Refused, Report, clean
-from .submission import MAX_BYTES
+from .judgement import Case, Check, Refused, Report, clean, failed
+from .submission import MAX_BYTES, MAX_NOTEBOOK, without_outputs
 
 MOST_NAMED = 6  # files that a sentence lists
 RESULTS = Path("/autograder/results/results.json")  # where Gradescope looks
@@ -113,27 +113,25 @@ def gradescope(report: Report) -> dict:
 
 
 def read(file: Path) -> str:
-    """A submission's text; Refused if it is no plain file of at most 1 MiB."""
+    """A submission's text, a notebook's without its outputs; Refused if it is no plain file of at most 1 MiB."""
+    notebook = suffix_of(file.name) == ".ipynb"
     try:
         if file.exists() and not file.is_file():  # a pipe would never end
             raise OSError(None, "it is no file")
         with file.open("rb") as content:
-            text = content.read(MAX_BYTES + 1)
+            text = content.read((MAX_NOTEBOOK if notebook else MAX_BYTES) + 1)
     except OSError as error:
         raise Refused("unreadable", f"cannot read {file}: {error.strerror}: name a .ipynb, .py or .md file") from None
+    if notebook and len(text) <= MAX_NOTEBOOK:
+        text = without_outputs(text)
     if len(text) > MAX_BYTES:
-        raise Refused("unreadable", f"{file} is larger than 1 MiB, the most that a submission may have")
+        outputs = ", even without the outputs of its cells" * notebook
+        raise Refused("unreadable", f"{file} is larger than 1 MiB{outputs}, the most that a submission may have")
     if text.startswith((b"\xff\xfe", b"\xfe\xff")):  # as PowerShell's > writes
         return text.decode("utf-16", "replace")
     if b"\0" in text:
         raise Refused("unreadable", f"{file.name} is no text: hand in a notebook (.ipynb) or Python (.py, .md)")
     return text.decode("utf-8-sig", "replace")
-
-
-def failed(error: Exception) -> str:
-    """What is said where the grader itself failed."""
-    what = clean(f"{type(error).__name__}: {error}", 200)
-    return f"The grader could not finish with this file ({what}). A person will look at it; the points are not final."
 
 
 def grade(

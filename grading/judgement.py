@@ -56,6 +56,12 @@ def clean(text: str, most: int = 1500) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
+def failed(error: Exception) -> str:
+    """What is said where the grader itself failed."""
+    what = clean(f"{type(error).__name__}: {error}", 200)
+    return f"The grader could not finish with this file ({what}). A person will look at it; the points are not final."
+
+
 class Refused(Exception):
     """A submission that cannot be tried; `diagnosis` says why."""
 

@@ -2,7 +2,7 @@
 
 | part       | what                                                                                           |
 |------------|------------------------------------------------------------------------------------------------|
-| statements | those in NODES: no `try`, no `with`, no `yield`, no `del`, nothing asynchronous                  |
+| statements | those in NODES: no `try`, no `with`, nothing asynchronous; `del` of names alone                  |
 | imports    | cutlass, math and operator, and of a few more modules what IMPORTED lists; every part of a path counts |
 | builtins   | those in COMPUTING                                                                              |
 | attributes | none that leads to the interpreter (REFUSED_ATTRIBUTES) or that the DSL's objects have not (HIDDEN) |
@@ -20,6 +20,7 @@ import dataclasses
 import functools
 import math
 import random
+import re
 from types import SimpleNamespace
 
 from cutesim.context import MARK
@@ -32,34 +33,47 @@ NODES = frozenset(
     "Call FormattedValue JoinedStr Constant Attribute Subscript Starred Name List Tuple Slice Load Store And Or Add Sub Mult "
     "MatMult Div Mod Pow LShift RShift BitOr BitXor BitAnd FloorDiv Invert Not UAdd USub Eq NotEq Lt LtE Gt GtE Is IsNot In NotIn "
     "comprehension arguments arg keyword alias Match match_case MatchValue MatchSingleton MatchSequence MatchMapping MatchClass "
-    "MatchStar MatchAs MatchOr".split()
+    "MatchStar MatchAs MatchOr Yield YieldFrom Delete Del".split()
 )
-STATEMENTS = {"Try": "try", "TryStar": "try", "With": "with", "Delete": "del", "Yield": "yield", "YieldFrom": "yield"}
+STATEMENTS = {"Try": "try", "TryStar": "try", "With": "with"}
 STATEMENTS |= dict.fromkeys(("AsyncFunctionDef", "AsyncFor", "AsyncWith", "Await"), "async")
 # The builtins that compute, and the errors that a check of one's own may raise.
 COMPUTING = frozenset(
-    "__build_class__ abs all any bin bool callable chr classmethod complex dict divmod enumerate filter float frozenset hex int "
-    "isinstance issubclass iter len list map max min next object ord pow print property range repr reversed round set slice sorted "
-    "staticmethod str sum super tuple zip NotImplemented Ellipsis Exception ArithmeticError AssertionError IndexError KeyError "
-    "LookupError NotImplementedError RuntimeError TypeError ValueError ZeroDivisionError KeyboardInterrupt SystemExit".split()
+    "__build_class__ abs all any bin bool callable chr classmethod complex dict divmod enumerate filter float frozenset hex "
+    "int isinstance issubclass iter len list map max min next object oct ord pow print property range repr reversed round set "
+    "slice sorted staticmethod str sum super tuple zip NotImplemented Ellipsis Exception ArithmeticError AssertionError "
+    "IndexError KeyError LookupError NotImplementedError RuntimeError TypeError ValueError ZeroDivisionError "
+    "KeyboardInterrupt SystemExit".split()
 )
 
+HINTS = "Any Callable Dict Final Iterable Iterator List Literal Optional Sequence Tuple Union".split()
 IMPORTS = ("cutlass", "cuda", "math", "operator", "__future__")
+OURS = ("quack_tutorial", "cutesim", "bench", "grading")
+MODULES = "cutlass, math and operator"
 # Of these modules a submission gets so much.
 IMPORTED = {
     "numpy": SimpleNamespace(inf=math.inf, nan=math.nan, pi=math.pi, e=math.e),
     "dataclasses": SimpleNamespace(dataclass=dataclasses.dataclass, field=dataclasses.field),
     "functools": SimpleNamespace(partial=functools.partial, reduce=functools.reduce),
     "random": SimpleNamespace(Random=random.Random),
+    "typing": SimpleNamespace(**dict.fromkeys(HINTS, list)),  # hints are read by people
 }
 REFUSED_NAMES = frozenset(
-    "open exec eval compile getattr setattr delattr globals locals vars dir type breakpoint input exit quit help memoryview".split()
+    "open exec eval compile getattr setattr delattr globals locals type breakpoint exit quit help memoryview".split()
+)
+# Python's other functions: a submission may have a variable of such a name, `input` for one.
+NOT_COMPUTING = (
+    frozenset(
+        name for name, one in vars(builtins).items() if name[0].islower() and one.__class__.__module__ == "builtins"
+    )
+    - COMPUTING
 )
 # Ways from an object to the interpreter's frames, or to an attribute that only a string names; and what modules could give.
 REFUSED_ATTRIBUTES = frozenset(
     "attrgetter methodcaller format format_map gi_frame gi_code gi_yieldfrom cr_frame cr_code cr_await ag_frame ag_code ag_await "
     "tb_frame tb_next f_back f_globals f_locals f_builtins f_code open exec eval compile".split()
 )
+FRAMES = re.compile("(gi|cr|ag|tb|f)_")
 # What the simulator's objects have and the DSL's have not: arrays, types of arrays, and how a function is run; what arrays have.
 HIDDEN = frozenset(
     "a memory carrier storage encode decode mapper original rewritten generator globals_of globals_used start_call instance_of "
@@ -91,47 +105,101 @@ BUILTINS = {name: getattr(builtins, name) for name in COMPUTING} | {"__import__"
 
 def refusal(node) -> str | None:
     """Why a submission may not hold this node of its source, or None."""
+    return next(filter(None, (reason(node) for reason in FORBIDDEN.values())), None)
+
+
+def _no_need(what: str) -> str:
+    return f"uses {what}, which a submission may not; a kernel has no need of it"
+
+
+def _statement(node) -> str | None:
     kind = type(node).__name__
     if kind not in NODES:
-        return f"uses {STATEMENTS.get(kind, kind)}, which a submission may not; a kernel has no need of it"
-    if isinstance(node, (ast.Import, ast.ImportFrom)):
-        modules = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or "."]
-        for module in modules:
-            part = next((part for part in module.split(".") if _leads_away(part)), None)
-            if part and module.partition(".")[0] in IMPORTS and module != "__future__":
-                return f"imports {part} of {module}, which a submission may not; a kernel has no need of it"
-            if module.partition(".")[0] in ("quack_tutorial", "cutesim", "bench", "grading"):
-                return (
-                    f"imports {module}. The lab asks for your own kernel, and none of the package's solves it; "
-                    "write the helpers you need in this file"
-                )
-            if module.partition(".")[0] not in IMPORTS and module not in IMPORTED:
-                return (
-                    f"imports {module}. A submission needs cutlass, math and operator only; "
-                    'put tests of your own below `if __name__ == "__main__":`'
-                )
-        if isinstance(node, ast.ImportFrom) and any(a.name == "*" for a in node.names):
-            return "imports *; name what you use"
+        return _no_need(STATEMENTS.get(kind, kind))
+    if isinstance(node, ast.Delete) and not all(isinstance(one, ast.Name) for one in node.targets):
+        return "deletes a part of an object; a name alone may be deleted"
+    return None
+
+
+def _import_of(node) -> str | None:
+    if not isinstance(node, (ast.Import, ast.ImportFrom)):
+        return None
+    for module in modules_of(node):
+        top = module.partition(".")[0]
+        part = next((part for part in module.split(".") if _leads_away(part)), None)
+        if part and top in IMPORTS and module != "__future__":
+            return f"imports {part} of {module}, which a submission may not; a kernel has no need of it"
+        if top in OURS:
+            return (
+                f"imports {module}. The lab asks for your own kernel, and none of the package's solves it; "
+                "write the helpers you need in this file"
+            )
+        if is_other(module):
+            return (
+                f"imports {module}. A submission needs {MODULES} only; "
+                'put tests of your own below `if __name__ == "__main__":`'
+            )
+    if isinstance(node, ast.ImportFrom) and any(a.name == "*" for a in node.names):
+        return "imports *; name what you use"
+    return None
+
+
+def modules_of(node) -> list[str]:
+    """The modules that an import names."""
+    return [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or "."]
+
+
+def is_other(module: str) -> bool:
+    """Whether a module is neither ours nor one that a submission may import."""
+    return module.partition(".")[0] not in (*IMPORTS, *OURS) and module not in IMPORTED
+
+
+def _class(node) -> str | None:
     if isinstance(node, ast.MatchClass) and node.patterns:  # they read attributes that nothing here names
         return "matches a class by position; name the attributes, or use isinstance"
     if isinstance(node, ast.ClassDef) and node.keywords:
         return "gives a class keywords; a kernel has no need of a metaclass"
-    if (
-        isinstance(node, ast.Attribute) and ast.unparse(node) == "cutlass.memory"
-    ):  # a module; of a pointer it is an array
-        return None
+    return None
+
+
+def _function(node) -> str | None:
+    return _no_need(node.id) if isinstance(node, ast.Name) and node.id in REFUSED_NAMES else None
+
+
+def _attribute(node) -> str | None:
+    for name in _names(node):
+        if name == MARK or name in REFUSED_ATTRIBUTES:
+            return _no_need(name)
+        if name in HIDDEN and isinstance(node, (ast.Attribute, ast.MatchClass)):
+            return f"uses an attribute {name}. The DSL has none; for one of your own choose another name"
+    return None
+
+
+def _name(node) -> str | None:
     for name in _names(node):
         if name == "cutlass" and not _is_use(node):
             return "calls something of its own cutlass; choose another name"
-        if name == MARK or name in REFUSED_ATTRIBUTES or (isinstance(node, ast.Name) and name in REFUSED_NAMES):
-            return f"uses {name}, which a submission may not; a kernel has no need of it"
-        if name in HIDDEN and isinstance(node, (ast.Attribute, ast.MatchClass)):
-            return f"uses an attribute {name}. The DSL has none; for one of your own choose another name"
         if name in OF_CUDA and isinstance(node, ast.Name):
             return f"uses {name}, which is CUDA C++'s name; here it is {OF_CUDA[name]}"
         if name.startswith("__") and not _may_be_special(node, name):
-            return f"uses {name}, which a submission may not; a kernel has no need of it"
+            return _no_need(name)
     return None
+
+
+def _listed(names) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(set(names)))
+
+
+# How a lab's rules say what is refused, and what finds it.
+FORBIDDEN = {
+    f"{_listed(STATEMENTS.values())}, and `del` of more than a name": _statement,
+    "within a function an import of anything else; `import *`; kernels of the package": _import_of,
+    "a metaclass, and `match` by a class's positions": _class,
+    f"the functions {_listed(REFUSED_NAMES | NOT_COMPUTING)}": _function,
+    f"the attributes {_listed(name for name in REFUSED_ATTRIBUTES if not FRAMES.match(name))}, those of frames, and those of the "
+    "simulator's objects that the DSL's do not have": _attribute,
+    f"names that begin with two underscores, except {_listed(METHODS)}; anything of your own called `cutlass`": _name,
+}
 
 
 def bound(tree) -> set:
@@ -172,7 +240,8 @@ def _names(node) -> list:
     """The identifiers that a node itself holds: what it reads, binds, deletes or imports."""
     if isinstance(node, ast.Constant):
         return []
-    if isinstance(node, ast.Import):  # of modules; `refusal` knows those
+    # Modules, which `_import_of` knows; and one whose name is that of a pointer's array.
+    if isinstance(node, ast.Import) or isinstance(node, ast.Attribute) and ast.unparse(node) == "cutlass.memory":
         return []
     found = []
     for field, value in ast.iter_fields(node):

@@ -31,6 +31,8 @@ TOO_LONG = (
     "The traces of its runs have more than {:,} instructions of warps, and a right answer leaves a few thousand. "
     "Does a thread walk a row alone, or a loop go over what others do?"
 )
+MOST_BLOCKS = 2**20
+TOO_MANY = "It launches {:,} blocks in one direction, and no case has a use for {:,} or more. What is the grid made of?"
 FORGED = "What came back from its process is not what a run leaves, so nothing of it counts."
 
 
@@ -120,7 +122,9 @@ def _trace(data: bytes | None, room: Room) -> Trace | None:
         Path(home, "trace").write_bytes(data)
         trace = Trace.load(Path(home, "trace"))
     for one in trace.launches:
-        if not all(type(n) is int and 0 < n < 2**20 for n in (*one.grid, *one.block, *one.cluster)):
+        if all(type(n) is int for n in one.grid) and max(one.grid) >= MOST_BLOCKS:
+            raise Refused("too much", TOO_MANY.format(max(one.grid), MOST_BLOCKS))
+        if not all(type(n) is int and 0 < n < MOST_BLOCKS for n in (*one.grid, *one.block, *one.cluster)):
             raise ValueError("a launch that cannot be")
     for one in trace.tensors:
         if not all(type(n) is int and 0 <= n < 2**48 for n in (one.base_address, one.nbytes)):

@@ -1,4 +1,4 @@
-"""The rules of a lab, five lines that its notebook shows: `python -m grading.rules` writes them into the masters.
+"""The rules of a lab, a few lines that its notebook shows: `python -m grading.rules` writes them into the masters.
 
 What code may say is `permitted`'s, points are the lab's; a test compares them with what each master says.
 """
@@ -21,11 +21,14 @@ PLACE = re.compile(rf"{re.escape(HEAD)}(?:- .*\n(?:  .*\n)*)+\n|(?=^## 1\. )", r
 def rules(name: str, master: str) -> str:
     """The section of a lab."""
     module = lab(name)
-    *first, last = (f"`{one}`" for one in permitted.IMPORTS if one not in ("cuda", "__future__"))
+    whole = ", ".join(f"`{module}`" for module in permitted.IMPORTS)
+    some = (
+        f"; from `{one}` {', '.join(f'`{name}`' for name in vars(what))}" for one, what in permitted.IMPORTED.items()
+    )
     points, in_words = sum(module.CHECKS.values()), json.loads(WORDS.search(master)[1])["nbgrader"]["points"]
     lines = [
-        f"Your code may import {', '.join(first)} and {last}, and no kernel of the package. `try`, `with` and whatever opens files "
-        "or reaches into Python are refused: the check names the line.",
+        f"Your code may import {whole}{''.join(some)}. Any other import at the top of a cell or file is left out.",
+        f"Refused in every check and in the grade, with the line: {'; '.join(permitted.FORBIDDEN)}.",
         f"The checks are worth {points} points. The grade comes from the same checks, with other numbers and other sizes.",
         f"The explanation at the end is worth {in_words} points more. A person reads it.",
         f"Late: {FREE} days are free. Each further day costs {100 * COST:g} % of what your answer earns, unless your course says "
@@ -34,7 +37,7 @@ def rules(name: str, master: str) -> str:
         "grader, is left out.",
     ]
     if module.TARGET:
-        lines[1] += (
+        lines[2] += (
             " A kernel with full marks is compiled by CuTe DSL, too; one that it refuses loses the last check's points."
         )
     return HEAD + "".join(textwrap.fill(f"- {line}", 130, subsequent_indent="  ") + "\n" for line in lines) + "\n"

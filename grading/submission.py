@@ -15,15 +15,29 @@ import linecache
 import re
 import sys
 import tokenize
+from dataclasses import replace
 from types import FunctionType, ModuleType, SimpleNamespace
 
 from cutesim.context import display_name
 
 from .judgement import Refused
-from .permitted import BUILTINS, bound, refusal, refused_builtin
+from .permitted import BUILTINS, HIDDEN, bound, is_other, modules_of, refusal, refused_builtin
 from .student import UNFILLED
 
 MAX_BYTES = 2**20
+MAX_NOTEBOOK = 2**25  # with plots, which are not looked at
+
+
+def without_outputs(text: bytes) -> bytes:
+    """A notebook's text without outputs and pasted pictures; the text itself if it is no notebook."""
+    try:
+        notebook = json.loads(text)
+        for cell in notebook["cells"]:
+            cell.pop("attachments", None)
+            cell |= {"outputs": []} if "outputs" in cell else {}
+        return json.dumps(notebook).encode()
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return text
 
 
 def parts(file: str, text: str) -> list:
@@ -65,6 +79,8 @@ def load(file: str, text: str, target: str, functions=()) -> dict:
     A function that is not there is a Refused in the result: the rest counts all the same.
     """
     read = [(name, *_read(name, source, notebook), notebook) for name, source, notebook in parts(file, text)]
+    shared = set().union(*(own_attributes(tree) for _, _, tree, _ in read))
+    read = [(name, *straight(source, tree, shared), notebook) for name, source, tree, notebook in read]
     if not any(tree.body for _, _, tree, _ in read):
         raise Refused("missing", f"{file} is empty: it holds no statement that counts")
     own = set().union(*(bound(tree) for _, _, tree, _ in read))
@@ -79,7 +95,11 @@ def load(file: str, text: str, target: str, functions=()) -> dict:
         lines = shown.setdefault(name, [])  # a MyST file's cells follow one another in it
         lines += source.splitlines(keepends=True)[len(lines) :]
         linecache.cache[name] = (sum(map(len, lines)), None, lines, name)  # where simulate reads it
-        for body in [[statement] for statement in tree.body] if notebook else [tree.body]:
+        imports = [] if notebook else [one for one in tree.body if _imports_something_else(one)]
+        for one in imports:
+            dropped |= dict.fromkeys(bound(one), f"{name}:{one.lineno} is left out here ({refusal(one)})")
+        kept = [one for one in tree.body if one not in imports]
+        for body in [[statement] for statement in kept] if notebook else [kept]:
             try:
                 left_out = notebook and _left_out(body[0], own)
                 if left_out:
@@ -134,6 +154,14 @@ def error_at(error: BaseException, files: list) -> Refused:
     return Refused(kind, f"{name}:{where[1]}: {what}", ((name, where[1], text),))
 
 
+def because(finding, answer):
+    """A finding, with the statement that was left out where a name is missing for that."""
+    seen = (one.__globals__ for one in (answer, *vars(answer).values()) if isinstance(one, FunctionType))
+    missing = re.search(r"name '(\w+)' is not defined", finding.message)
+    why = next(seen, {}).get("__dropped__", {}).get(missing[1]) if missing else None
+    return replace(finding, message=f"{finding.message}; {why}") if why else finding
+
+
 def _later(pieces: list, stopped) -> dict:
     """{name: where it is bound} of what a notebook binds below the statement that stopped."""
     below, found = False, {}
@@ -158,6 +186,7 @@ def _read(name: str, source: str, notebook: bool):
 
     What only some readers of text take for the end of a line becomes a space: the DSL finds a function by its line's number.
     """
+    source = re.sub("\r\n?", "\n", source)
     source = re.sub("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]", " ", source)
     if notebook:
         source = without_magics(source)
@@ -168,19 +197,15 @@ def _read(name: str, source: str, notebook: bool):
         raise Refused("syntax", f"{name}:{line[1]}: Python cannot read this: {error.msg}", (line,)) from None
     except (RecursionError, MemoryError, ValueError) as error:
         raise Refused("syntax", f"{name}: Python cannot read this: {error or 'it is nested too deeply'}") from None
-    tree.body = [s for s in tree.body if not _is_main_guard(s)]
     return source, tree
 
 
 def _checked(name: str, source: str, tree, notebook: bool, own: set):
     """The tree; Refused if what must be there holds something that a submission may not say."""
     for statement in tree.body:
-        if (
-            notebook
-            and not isinstance(statement, (ast.FunctionDef, ast.ClassDef))
-            and not _imports_the_package(statement)
-        ):
-            continue  # a refused one is left out
+        may_be_left_out = notebook and not isinstance(statement, DEFINITIONS) or _imports_something_else(statement)
+        if may_be_left_out and not _imports_the_package(statement):
+            continue
         for node in ast.walk(statement):
             reason = refusal(node) or refused_builtin(node, own)
             if reason:
@@ -188,6 +213,44 @@ def _checked(name: str, source: str, tree, notebook: bool, own: set):
                 text = source.splitlines()[line - 1].strip()
                 raise Refused("refused", f"{name}:{line}: {reason}", ((name, line, text),))
     return tree
+
+
+def own_attributes(tree) -> set:
+    """The names that a program gives to attributes of its own and that objects of the simulator have, too."""
+    nodes = list(ast.walk(tree))
+    found = {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
+    classes = (node for node in nodes if isinstance(node, ast.ClassDef))
+    return found.union(*(_bound(statement) for node in classes for statement in node.body)) & HIDDEN
+
+
+def straight(source: str, tree, own: set) -> tuple:
+    """(source, tree) of the same program on the same lines, with other names for `own`, so that none is the simulator's.
+
+    No line of a method begins left of its first: the DSL dedents a function's text, which one such line of a comment, a docstring
+    or within brackets keeps it from.
+    """
+    lines = source.splitlines(keepends=True)
+    tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
+    imports = {node.lineno for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))}
+    for i in range(len(tokens) - 1, -1, -1):
+        said, (row, start), (last, end) = tokens[i].string, tokens[i].start, tokens[i].end
+        if said in own and row not in imports and [t.string for t in tokens[i - 2 : i]] != ["cutlass", "."]:
+            said = f"own_{said}"
+        elif tokens[i].type == tokenize.STRING and row < last and "f" not in said[:2].lower():
+            said = repr(ast.literal_eval(said)) + "\\\n" * (last - row)
+        if said != tokens[i].string:
+            changed = lines[row - 1][:start] + said + lines[last - 1][end:]
+            lines[row - 1 : last] = changed.splitlines(keepends=True)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            margin = lines[node.lineno - 1][: node.col_offset]
+            for row in range(node.lineno - 1, node.end_lineno):
+                if lines[row].strip() and not lines[row].startswith(margin):
+                    lines[row] = margin + lines[row].lstrip()
+    source = "".join(lines)
+    tree = ast.parse(source)
+    tree.body = [statement for statement in tree.body if not _is_main_guard(statement)]
+    return source, tree
 
 
 MAGIC = re.compile(r"\s*(%|!|\?|[\w.]+\?{1,2}\s*$|[\w, ]+=\s*[%!])")
@@ -230,6 +293,12 @@ DEFINITIONS = (ast.FunctionDef, ast.ClassDef)
 def _imports_the_package(node) -> bool:
     """Whether a statement imports one of the package's kernels, which is told in a notebook, too."""
     return isinstance(node, ast.ImportFrom) and (node.module or "").startswith("quack_tutorial.kernels")
+
+
+def _imports_something_else(node) -> bool:
+    """Whether a statement imports a module that a submission may not, by name: it is left out, and only its use a mistake."""
+    imports = isinstance(node, (ast.Import, ast.ImportFrom)) and node.names[0].name != "*"
+    return imports and any(is_other(module) for module in modules_of(node))
 
 
 def _left_out(statement, own: set) -> str | None:

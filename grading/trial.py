@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 
 from cutesim import NotSimulated
 from cutesim.context import ON_A_GPU
@@ -10,7 +11,7 @@ from cutesim.simulation import simulate
 from cutesim.trace import Finding, Line
 
 from .judgement import Case, Outcome, Refused
-from .submission import error_at
+from .submission import because, error_at
 
 MAX_STEPS = 50_000  # turns of loops in one case; a right answer takes a few hundred
 
@@ -29,9 +30,12 @@ def outcomes(answers: dict, cases: list[Case]) -> list[Outcome]:
             of_kernel[case] = _outcome(answer, case)
     except Refused as refused:
         why = (_told(refused.diagnosis),)
-    return [
+    left = [
         _returned(answers[c.target], c) if c.target else of_kernel.get(c) or Outcome(c, {}, why, None, ())
         for c in cases
+    ]
+    return [
+        replace(o, findings=tuple(because(f, answers.get(o.case.target, answer)) for f in o.findings)) for o in left
     ]
 
 

@@ -192,7 +192,8 @@ def wrong_indices(views: list[View], forward: list[View]) -> Iterator[Diagnosis]
         yield Diagnosis(
             "no column",
             f"In {v.row(r)} every number is -inf, so the lowest column, 0, is right; the answer {got} is no column at all. "
-            "Nothing is greater than a start of -inf: on equal values the lower index must win there, too.",
+            "Nothing is greater than a start of -inf, so an index that comes from a start value meets columns of the same value: "
+            + ("it is lower than all of them, and wins." if got < 0 else "the lower one must win there, too."),
         )
         return
     if all(v.got["mIndex"][r] == v.x.shape[1] for v, r in wrong):
@@ -206,9 +207,8 @@ def wrong_indices(views: list[View], forward: list[View]) -> Iterator[Diagnosis]
     text += f"which holds {v.x[r, got]:g}." if inside(v, r) else "which does not exist."
     yield Diagnosis(
         "wrong index",
-        f"{text} A value has come to the answer, and the index not with it: wherever a lane or a warp hands over its "
-        f"maximum, it has to "
-        "hand over its index too, from the same place in the same way.",
+        f"{text} Either the index has not come with its value, where a lane or a warp hands its maximum over, or it is not the "
+        "number of the column that was read.",
     )
 
 
@@ -247,8 +247,8 @@ def index_in_float(views: list[View]) -> Iterator[Diagnosis]:
         stores = stores[np.isin(stores["tensor"], floats) & (stores["values"] >= 0)]
         for line in np.unique(stores["line"]):
             held = trace.values[stores["values"][stores["line"] == line]]
-            held = held[~np.isnan(held)]
-            whole = len(held) and (held == np.rint(held)).all() and (held != 0).any()
+            held = held[np.isfinite(held)]  # a warp without a column stores a start value
+            whole = len(held) and np.isin(held, np.arange(v.x.shape[1] + 1)).all() and (held != 0).any()
             if whole and not np.isin(held, v.x).all():  # maxima of whole numbers
                 yield Diagnosis(
                     "index in float32",
@@ -294,7 +294,7 @@ def other_number(wrong: list) -> Iterator[Diagnosis]:
         if all(v.got["mIndex"][r] == number(v, r, c, t) for v, r, c, t in at):
             yield Diagnosis("index of something else", f"{answer}{name}, not the column. Which number was x read with?")
     valid = [(v, r) for v, r in wrong if inside(v, r)]
-    if valid and all(_own_best(v, r) for v, r in valid):
+    if len(valid) > 3 and all(_own_best(v, r) for v, r in valid):  # of few rows that may be chance
         v, r = valid[0]
         got = v.got["mIndex"][r]
         answer = f"In {v.row(r)} the maximum is in column {v.right['mIndex'][r]}, and the answer is {got}: "

@@ -105,11 +105,9 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
     if all(unclipped):
         yield Diagnosis(
             "counted twice",
-            f"{where}, and nothing is clipped: the largest came out as its own second. A number may enter the pair once only. "
-            "Does a lane meet the same partner in two rounds, does a merge, or the lane's own loop, replace the best "
-            "before the second "
-            "is found from it and so take one number into both places, or do both start from one number? If the pair is "
-            "right, which of its two numbers clips the row?",
+            f"{where}, and nothing is clipped, as if the largest were its own second. Either the pair holds one number twice: does "
+            "a lane meet the same partner in two rounds, is the best replaced before the second is found from it, or do both start "
+            "from one number? Or the pair is right, and the row is clipped at its best.",
         )
     if clipped(lambda v: np.maximum(np.sort(v.x, axis=1)[:, -2:-1], 0)):
         yield Diagnosis(

@@ -86,23 +86,23 @@ def cases(seed: int = 0) -> list[Case]:
 # What wrong numbers show ----------------------------------------------------------------------------------------------
 
 
-def loss_with(logit=1 - SMOOTHING, mean=SMOOTHING, zero=True, lse=lambda x, lse: lse, over=lambda N: N):
-    """The loss with other weights of the target's logit and of the mean, another log-sum-exp or number of columns."""
+def loss_with(logit=1 - SMOOTHING, zero=True, lse=lambda x, lse: lse, over=lambda N: N):
+    """The loss with another weight of the target's logit, another log-sum-exp or number of columns."""
 
     def formula(case):
         x, sums, at, ignored, _ = parts(case)
-        loss = lse(x, sums)[:, :1] - logit * at - mean * x.sum(axis=1, keepdims=True) / over(x.shape[1])
+        loss = lse(x, sums)[:, :1] - logit * at - SMOOTHING * x.sum(axis=1, keepdims=True) / over(x.shape[1])
         return np.where(ignored & zero, 0, loss)[:, 0]
 
     return formula
 
 
-def gradient_with(hit=1 - SMOOTHING, even=SMOOTHING, sign=1, zero=True, scale=lambda M: 1, lse=lambda x, lse: lse):
-    """The gradient with other parts subtracted, or another log-sum-exp."""
+def gradient_with(zero=True, lse=lambda x, lse: lse):
+    """The gradient with ignored rows counted, or another log-sum-exp."""
 
     def formula(case):
         x, sums, _, ignored, at = parts(case)
-        gradient = sign * (np.exp(x - lse(x, sums)) - hit * at - even / x.shape[1]) / scale(len(x))
+        gradient = np.exp(x - lse(x, sums)) - (1 - SMOOTHING) * at - SMOOTHING / x.shape[1]
         return np.where(ignored & zero, 0, gradient)
 
     return formula
@@ -206,9 +206,6 @@ LOSSES = (
     ("logit before the shift", loss_with(lse=shifted),
      "The maximum is missing: the sum is of exp(x - max), and the target's logit is not shifted. Add the maximum, or "
      "shift both."),
-    ("smoothing forgotten", loss_with(1, 0), "It is as if the label were sharp: a tenth of it belongs to all columns evenly."),
-    ("smoothing forgotten", loss_with(1, SMOOTHING),
-     "As if the target kept its whole weight: what the others get is taken from it."),
     ("padding in the sum", loss_with(lse=zeros_in_the_sum), PADDED),
     ("maximum of a lane", loss_with(lse=own_largest), APART),
     ("maximum of a lane", loss_with(lse=apart), APART),
@@ -220,7 +217,6 @@ LOSSES = (
      "The sum is divided by the columns that the lanes look at, 32 a turn: the mean is over the N of the row."),
     ("mean over 32", loss_with(over=lambda N: 32),
      "The sum is divided by 32, the lanes: the mean is over the N columns of the row."),
-    ("mean forgotten", loss_with(mean=0), "The part of all columns is missing: a tenth of the mean of x."),
     ("sum, not mean", lambda c: np.where(parts(c)[3], 0, parts(c)[1] - (1 - SMOOTHING) * parts(c)[2]
                                          - SMOOTHING * parts(c)[0].sum(axis=1, keepdims=True))[:, 0],
      "It is as if the tenth were given to each column, not shared among them: the mean is the sum over N."),
@@ -234,11 +230,6 @@ LOSSES = (
 )  # fmt: skip
 GRADIENTS = (
     ("ignored row counted", gradient_with(zero=False), IGNORE),
-    ("sign", gradient_with(sign=-1), "That has the opposite sign: the loss grows where a wrong logit does."),
-    ("target forgotten", gradient_with(hit=0), "That is without the target: nine tenths are subtracted in its column."),
-    ("smoothing forgotten", gradient_with(hit=1, even=0), "It is as if the label were sharp: each column has a share of a tenth."),
-    ("smoothing forgotten", gradient_with(even=0), "The even part of the label is missing: a tenth, shared by the N columns."),
-    ("smoothing forgotten", gradient_with(hit=1), "It is as if the target kept its whole weight."),
     ("shared by the others", lambda c: shared_by_the_others(c)["mDx"], OTHERS),
     ("label of the target", label_of_the_target,
      "The target's label is nine tenths here. It has its share of the tenth besides: nine tenths and a tenth over N."),
@@ -252,8 +243,35 @@ GRADIENTS = (
      "It is as if exp(x - max) were the probability: divide it by the row's sum, or subtract lse instead of the maximum."),
     ("not divided by the sum", gradient_with(lse=lambda x, lse: 0 * lse),
      "It is as if exp(x) were the probability: it has to be divided by the row's sum of exponentials."),
-    ("divided by M", gradient_with(scale=lambda M: M), "As if the loss were the mean over the rows: each row's own is asked for."),
 )  # fmt: skip
+
+
+def of_counted(part):
+    """part(x, lse, logit, hit) of the rows that count, and 0 of the others."""
+
+    def found(case):
+        x, lse, logit, ignored, hit = parts(case)
+        return np.where(ignored, 0, part(x, lse, logit, hit))
+
+    return found
+
+
+PARTS = {
+    "mLoss": {
+        "the row's maximum": (1, of_counted(lambda x, lse, at, hit: x.max(axis=1, keepdims=True))),
+        "the logarithm of the sum of exp(x - maximum)": (1, of_counted(lambda x, lse, at, hit: shifted(x, lse))),
+        "that of the sum of 2 ** (x - maximum)": (0, of_counted(lambda x, lse, at, hit: np.log(
+            np.exp2(x - x.max(axis=1, keepdims=True)).sum(axis=1, keepdims=True)))),
+        "the target's logit": (SMOOTHING - 1, of_counted(lambda x, lse, at, hit: at)),
+        "the mean of x": (-SMOOTHING, of_counted(lambda x, lse, at, hit: x.mean(axis=1, keepdims=True))),
+    },
+    "mDx": {
+        "exp(x - lse)": (1, of_counted(lambda x, lse, at, hit: np.exp(x - lse))),
+        "2 ** (x - lse)": (0, of_counted(lambda x, lse, at, hit: np.exp2(x - lse))),
+        "1 in the target's column": (SMOOTHING - 1, of_counted(lambda x, lse, at, hit: hit)),
+        "1 / N in every column": (-SMOOTHING, of_counted(lambda x, lse, at, hit: np.ones(x.shape) / x.shape[1])),
+    },
+}  # fmt: skip
 
 
 def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagnosis]:

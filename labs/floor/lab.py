@@ -101,6 +101,8 @@ MISTAKES = (
       for n, how in ((0.5, "half"), (2, "twice"))),
     *(("is_memory_bound", "factor", lambda f, b, p, g, n=n: f / (n * b) < 1e3 * p / g,
        f"It is as if bytes counted {how}: nbytes are all that move, each once.") for n, how in ((0.5, "half"), (2, "twice"))),
+    ("is_memory_bound", "rates forgotten", lambda f, b, p, g: f < b,
+     "It is as if operations were compared with bytes, and the two rates did not count."),
     ("is_memory_bound", "always", lambda f, b, p, g: True, "Not every kernel is: a product of large matrices is not."),
     ("is_memory_bound", "always", lambda f, b, p, g: False, "Some kernels are: a copy does no arithmetic at all."),
 )  # fmt: skip
@@ -205,6 +207,8 @@ def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
         yield Diagnosis(
             "factor", f"{call} That is always the right number {how} {many:,.6g}.{sms} Where does that come from?"
         )
+    if name != "is_memory_bound":
+        yield from diagnoses.rounded(call, [(o.outputs["answer"], RIGHT[name](*o.case.make)) for o in outcomes])
     yield Diagnosis("wrong prediction", f"{call} {HINTS[name]}")
 
 

@@ -83,7 +83,11 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
     yield from {"copy": wrong_copy, "maximum": wrong_maximum, "sum": wrong_sum}[check](v, at, wrong, where)
     text = f"{where} {name}{list(at)} is {got:g}, and {expected:g} is right."
     if check == "maximum" and got > expected:
-        text += " That is larger than every number of the row: what a maximum starts from, or a lane is filled with, has won."
+        text += " That is larger than every number of the row."
+        if all((v.x[at] == -v.got[name][at]).any() for v, at in wrong):
+            text += " It is the magnitude of one: a sign is lost before the maximum."
+        elif len(wrong) > 1 and len({float(v.got[name][at]) for v, at in wrong}) == 1:
+            text += " All wrong rows have it: what a maximum starts from, or a lane is filled with, has won."
     yield Diagnosis(f"wrong {check}", text)
 
 

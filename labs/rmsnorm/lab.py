@@ -238,9 +238,16 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
                 "accumulated in float16", f"{told} That is near: does something run in float16 that float32 should?"
             )
         if name == "mDx":
+            starts = [
+                (differs(v, name)[: v.case.make[1]].any(), differs(v, name)[v.case.make[1] :].any()) for v in forward
+            ]
+            if not any(first for first, _ in starts) and sum(later for _, later in starts) > 1:
+                text = "Each block's first row is right, and rows after it are not: what of a row is left when the next one starts?"
+                yield Diagnosis("rows after the first", f"{told} {text}")
             yield from lone_lanes(forward, told)
             yield Diagnosis(
-                "wrong number", f"{told} Are r and the mean those of the row and head that the number is in?"
+                "wrong number",
+                f"{told} Are r, the mean and the weight those of the row, head and column that the number is in?",
             )
         yield Diagnosis("wrong part", f"{told} Which rows, and which heads, have been added to it, each how often?")
 

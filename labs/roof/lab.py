@@ -148,8 +148,8 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
         if even:
             factors = ", ".join(f"{r:.3g}" for r in ratio[:4, 0])
             text = (
-                f"{told} Each row is right but for one factor: {factors} in the first rows. So it was divided by the mean of other "
-                "numbers than the row's, or of a part. Which numbers reach it, from which lanes and warps?"
+                f"{told} Each row is right but for one factor: {factors} in the first rows. So what it is divided by is not the "
+                "mean. Which numbers reach that, from which lanes and warps, and by how many is their sum divided?"
             )
             yield Diagnosis("wrong mean", text)
         yield Diagnosis("wrong number", f"{told} Has each thread the same mean, and is each number divided once?")

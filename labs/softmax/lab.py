@@ -193,8 +193,6 @@ FORMULAS = (
      f"It is as if a thread's sum were not scaled when its maximum grows. {SCALE}"),
     ("rescaling forgotten", lambda c: own(c, unscaled),
      f"It is as if the sums of threads, each relative to a maximum of its own, were added as they are. {SCALE}"),
-    ("maximum forgotten", lambda c: lse(c.inputs["mX"]) - c.inputs["mX"].max(axis=1),
-     "That is log(sum(exp(x - max))): the maximum has to be added again."),
     ("logarithm forgotten", lambda c: np.exp(lse(c.inputs["mX"]) - c.inputs["mX"].max(axis=1)),
      "That is the sum itself, relative to the maximum: its logarithm is asked for, and the maximum added."),
     ("logarithm forgotten", lambda c: c.inputs["mX"].max(axis=1) + np.exp(lse(c.inputs["mX"]) - c.inputs["mX"].max(axis=1)),
@@ -208,8 +206,13 @@ FORMULAS = (
      "nothing is 0, and the maximum of nothing -inf."),
     ("start value counted", lambda c: np.logaddexp(lse(c.inputs["mX"]), 0),
      "It is as if one more number, 0, were in the row: what do maximum and sum start from?"),
-    ("maximum alone", lambda c: c.inputs["mX"].max(axis=1), "That is the maximum: the sum is missing."),
 )  # fmt: skip
+PARTS = {
+    "mLse": {
+        "the row's maximum": (1, lambda c: c.inputs["mX"].max(axis=1)),
+        "the logarithm of the sum of exp(x - maximum)": (1, lambda c: lse(c.inputs["mX"]) - c.inputs["mX"].max(axis=1)),
+    }
+}
 REGULAR = ("plain", "odd", "rising", "falling")
 
 

@@ -71,7 +71,7 @@ def grades(home):
 
 def test_a_class_of_three_goes_through_the_guides_commands(root, tmp_path, run):
     guide = re.findall(r"```bash\n(.*?)```", (root / "book/syllabus.md").read_text(encoding="utf-8"), re.DOTALL)
-    once, each, late, alike = guide
+    once, each, late, mistakes, alike = guide
     home = tmp_path / "course"
     roster = "id,first_name,last_name,email\nlovelaceada,Ada,Lovelace,\nabsent,Al,Sent,\n"
     (tmp_path / "roster.csv").write_text(roster, encoding="utf-8")
@@ -95,7 +95,10 @@ def test_a_class_of_three_goes_through_the_guides_commands(root, tmp_path, run):
     }
     assert not (tmp_path / "stolen").exists()
     pages = {who.name: (who / "butterfly/butterfly.html").read_text("utf-8") for who in (home / "feedback").iterdir()}
-    assert "came out as its own second" in pages["nunezzoe"] and "groups: counted twice, as above" in pages["nunezzoe"]
+    assert (
+        "as if the largest were its own second" in pages["nunezzoe"]
+        and "groups: counted twice, as above" in pages["nunezzoe"]
+    )
     assert "&lt; script&gt;alive" in pages["hoppergrace"] and "<b>alive" not in pages["hoppergrace"]
 
     from nbgrader.api import Gradebook
@@ -110,8 +113,20 @@ def test_a_class_of_three_goes_through_the_guides_commands(root, tmp_path, run):
     assert grades(home)["nunezzoe"] == (5, 1, 4)  # four days late, two of them free
     assert (home / "autograded/nunezzoe/butterfly/butterfly.ipynb").read_text(encoding="utf-8") == before
 
+    with Gradebook(f"sqlite:///{home}/gradebook.db") as book:  # as if an older grader had found nothing wrong
+        book.find_grade("test-groups", "butterfly", "butterfly", "nunezzoe").auto_score = 2
+        book.db.commit()
+    again = run("nbgrader autograde butterfly --force", home)
+    assert "nunezzoe, graded again: groups had 2 and has 0" in again
+    assert "lovelaceada, graded again: no check's points change" in again
+
+    run(mistakes, home)
+    with (home / "mistakes.csv").open(encoding="utf-8", newline="") as file:
+        rows = {(row["lab"], row["check"], row["mistake"]): row["who"] for row in csv.DictReader(file)}
+    assert rows["butterfly", "groups", "counted twice"] == "nunezzoe"
     run(alike, home)
-    assert "nunezzoe" in (home / "alike.html").read_text(encoding="utf-8")
+    told = (home / "alike.html").read_text(encoding="utf-8")
+    assert "nunezzoe" in told and "answers/butterfly/solution.py" in told
 
 
 @pytest.mark.parametrize(
@@ -128,6 +143,16 @@ def test_a_downloaded_file_is_its_students_and_its_labs(path, who, lab):
     pytest.importorskip("nbgrader")
     from grading import course
 
+    for name in (
+        "=1+1",
+        "@SUM(1)",
+        "-1",
+        "a,b",
+        ".hidden",
+        'a"b',
+        "x" * 101,
+    ):  # formulas, columns, what no file system takes
+        assert re.match(course.NAMES, path.replace(who, name)) is None
     assert re.match(course.NAMES, path).groupdict() == {"student_id": who, "file_id": lab}
 
 

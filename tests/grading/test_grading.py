@@ -15,7 +15,7 @@ import pytest
 
 import grading as labs
 from grading import corpus, folders, lab, sandbox, submission, trial
-from grading.grade import grade, lab_of, original
+from grading.grade import grade, lab_of, original, read
 from grading.judgement import Case, Refused
 from quack_tutorial import cli
 from quack_tutorial.kernels.reduce import warp_reduce
@@ -62,6 +62,11 @@ ALONE = (
     HEAD + "x = later\nlater = 1",
     "x = [0] * 10**10",
     "def f(n):\n    return f(n)\n\n\nf(1)",
+    "from quack_tutorial.kernels.reduce import block_reduce",
+    "from math import *",
+    "def f():\n    __syncthreads()",
+    "async def wait():\n    pass",
+    "import cutlass\nmath = cutlass.open",
 )
 CELLS = (  # of a notebook before the right answer, and what the answer has in its place
     ("!ls\n%matplotlib inline\n\nhelp?\n?help\nfiles = !ls", "[lane % warps]", "[(lane\n            % warps)]"),
@@ -104,6 +109,10 @@ def submissions():
     yield "cells out of order", "block-reduce", "answer.md", cell(rest) + cell(f"\n{head}{line}")
     product = "import numpy as np\ndef softmax_bytes(M, N, itemsize):\n    return int(np.prod([2, M, N, itemsize]))\n"
     yield "numpy", "floor", "answer.py", product
+    own = "\n\nif __name__ == '__main__':\n    import numpy\n    open('x')\n"
+    yield "a test of one's own", "block-reduce", "answer.py", RIGHT + own
+    without = "import os\n" + RIGHT.replace("threads // 32", "threads // os.x")
+    yield "a use of what is left out", "block-reduce", "answer.py", without
     two = "def softmax_bytes(M, N, itemsize):\n    return m\ndef time_us(nbytes, gb_s):\n    return n\n"
     yield "one kind of mistake in two functions", "floor", "answer.py", two
 
@@ -136,36 +145,35 @@ def test_loops_without_end_are_stopped():
         assert report.diagnoses[0].kind == kind, report
 
 
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        ("from quack_tutorial.kernels.reduce import block_reduce", "none of the package's solves it"),
-        ("import os", "needs cutlass, math and operator only"),
-        ("from . import grade", "needs cutlass, math and operator only"),
-        ("from math import *", "name what you use"),
-        (
-            "def f():\n    __syncthreads()",
-            "uses __syncthreads, which is CUDA C++'s name; here it is cute.arch.sync_threads()",
-        ),
-        ("async def wait():\n    pass", "uses async, which"),
-        ("math = cutlass.open", "uses open"),
-    ],
-)
-def test_what_a_submission_may_not_do(line, says):
-    """And what it may use instead; of attacks test_attacks has more."""
-    with pytest.raises(Refused) as refused:
-        submission.load("answer.py", HEAD + line + "\n" + RIGHT, "RowArgmax")
-    assert says in str(refused.value)
-    assert str(refused.value).startswith("answer.py:")
+WIDTH = "        width = self.width\n"
+STYLES = {  # what stands in butterfly's right answer, and what in its place
+    "imports that nothing uses": (HEAD, f"import os\nimport torch as t\nfrom itertools import product\n{HEAD}"),
+    "a docstring in column 0": (WIDTH, f'        """Rows\nof lanes."""  # and more\n{WIDTH}'),
+    "a comment in column 0": (WIDTH, f"#        width = 8\n{WIDTH}"),
+    "an argument in column 0": (WIDTH, "        width = max(\n0, self.width)\n"),
+}
 
 
-def test_a_test_of_ones_own_may_use_anything():
-    text = RIGHT + "\n\nif __name__ == '__main__':\n    import numpy\n    open('x')\n"
-    assert submission.load("answer.py", text, "RowArgmax")["RowArgmax"].__name__ == "RowArgmax"
-    text = RIGHT.replace("self.threads = threads", "self.threads, self.input, self.help = threads, 1, 2")
-    assert (
-        submission.load("answer.py", text, "RowArgmax")["RowArgmax"].__name__ == "RowArgmax"
-    )  # names of its own are free
+@pytest.mark.parametrize("style", STYLES)
+def test_a_right_answer_is_right_whatever_its_style(style, monkeypatch):
+    monkeypatch.undo()  # the compiler's word, too
+    old, new = STYLES[style]
+    text = corpus.answers(folders()["butterfly"])["solution"][0]
+    assert old in text
+    report = grade("butterfly", "answer.py", text.replace(old, new))
+    assert report.full, report
+
+
+def test_a_notebook_is_measured_without_its_plots(tmp_path):
+    plot = {"output_type": "display_data", "data": {"image/png": "A" * 2**21}, "metadata": {}}
+    cells = [{"cell_type": "code", "source": RIGHT, "outputs": [plot]}, {"cell_type": "markdown", "source": ""}]
+    file = tmp_path / "block-reduce.ipynb"
+    file.write_text(json.dumps({"cells": cells}), encoding="utf-8")
+    assert grade("block-reduce", file.name, read(file)).full
+    cells[0]["source"] += "#" * 2**20
+    file.write_text(json.dumps({"cells": cells}), encoding="utf-8")
+    with pytest.raises(Refused, match="larger than 1 MiB, even without the outputs of its cells"):
+        read(file)
 
 
 def cell(source):

@@ -1,15 +1,18 @@
 """The master notebook: nbgrader's metadata, a student version without a solution, and a solution that gets full marks."""
 
+import builtins
 import functools
 import json
 import re
 import runpy
+import textwrap
 from types import SimpleNamespace
 
 import pytest
 
 from grading import corpus, lab, rules, student, submission, trial, watch
 from grading.grade import grade
+from grading.judgement import Refused
 
 FIELDS = {"grade", "grade_id", "locked", "schema_version", "solution", "task"}
 
@@ -82,8 +85,34 @@ def test_it_states_the_rules_as_they_are_now(master):
     name, text = master
     assert rules.with_rules(name, text) == text, "python -m grading.rules writes them"
     section = text.partition("## The rules\n\n")[2].partition("\n\n")[0]
-    assert section.count("\n- ") == 4 and f"worth {sum(lab(name).CHECKS.values())} points" in section
+    assert f"worth {sum(lab(name).CHECKS.values())} points" in section
     assert bool(lab(name).TARGET) == ("compiled by CuTe DSL" in section)
+
+
+def test_the_rules_name_each_function_and_statement_that_is_refused(root):
+    rule = " ".join((root / "labs/floor/floor.md").read_text(encoding="utf-8").partition("- Refused ")[2].split())
+    statements, functions = (
+        set(re.findall(r"`(\w+)`", part)) for part in re.findall(r"(?:line|functions)\W[^;]*", rule)[:2]
+    )
+    functions_of_python = {
+        name for name, one in vars(builtins).items() if isinstance(one, type(len)) and name[0] != "_"
+    }
+    lines = {name: f"x = {name}" for name in functions_of_python | functions} | {
+        "async": "async def f():\n    pass",
+        "del": "del x.y",
+        **{one: f"{one} x:\n    pass" for one in ("for x in", "if", "while", "with")},
+        "try": "try:\n    pass\nfinally:\n    pass",
+    }
+    refused = {name for name, line in lines.items() if is_refused(line)}
+    assert refused == functions | statements
+
+
+def is_refused(line):
+    try:
+        submission.load("answer.py", f"def f(x):\n{textwrap.indent(line, '    ')}\n", "", ())
+    except Refused as refused:
+        return refused.diagnosis.kind == "refused"
+    return False
 
 
 def test_the_masters_solution_gets_full_marks(master):
