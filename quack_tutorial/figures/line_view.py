@@ -57,7 +57,7 @@ def lines(operation, *versions, dtype="float32", N=4096, trace=None) -> Shown:
         title=f"Where the warps wait: {title}",
         caption=f"<p>{escape(sizes)}. {told}</p>",
         picture=f'<style>{asset("lines.css")}</style><div class="qt-keys">{keys}</div>'
-        f'<div class="qt-heads">{"".join(map(_head, versions))}</div><div class="qt-lines">{"".join(listing)}</div>',
+        f'<div class="qt-heads">{"".join(map(_head, versions))}</div><div class="qt-waits">{"".join(listing)}</div>',
         origin=kept.origin,
         data=[title, sizes],
     )
