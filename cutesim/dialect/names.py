@@ -266,6 +266,7 @@ CUTLASS = Namespace(
         "min": functions.minimum,
         "memory": Namespace("cutlass.memory", {"SmemAllocator": SmemAllocator}),
         "utils": Namespace("cutlass.utils", {"SmemAllocator": SmemAllocator}),
+        "cuda": Namespace("cutlass.cuda", {"initialize_cuda_context": functions.ignore}),
         "AddressSpace": SPACES,
         "base_dsl": BASE,
         "pipeline": PIPELINE,

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import operator
 import sys
 import types
@@ -93,6 +94,41 @@ FOREIGN: set = set()  # modules whose functions run as they are
 _PLAIN = (types.FunctionType, types.MethodType)
 
 
+# Keywords that functions take and that change nothing here, and why; `loc` and `ip` are every function's.
+WITHOUT_EFFECT = {
+    "fence_proxy": {"space": "a fence is one for all of shared memory"},
+    "inline_asm": dict.fromkeys(("has_side_effects", "is_align_stack", "asm_dialect"), "for the compiler's optimiser"),
+    "assume": {"divby": "a promise, which addresses are checked for at each access"},
+    "cluster_wait": {"aligned": "that all threads of a warp are there is checked anyway"},
+    "prefetch": {"cache_level": "caches are not simulated"},
+}
+
+
+@functools.cache
+def _taken(function) -> frozenset | None:
+    """The keywords that a function with `**_` knows; None of one that takes what it declares."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return None
+    if not any(p.kind is p.VAR_KEYWORD and not p.name.strip("_") for p in parameters.values()):
+        return None
+    return frozenset(parameters) | {"loc", "ip"} | set(WITHOUT_EFFECT.get(name_of(function), ()))
+
+
+def name_of(function) -> str:
+    """A function's name, or that of a callable object's type."""
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def refuse_unknown(function, kwargs) -> None:
+    """Refuse a keyword that the simulator would drop: no argument is accepted and ignored."""
+    taken = _taken(getattr(function, "__func__", function)) if callable(function) else None
+    unknown = [name for name in kwargs if name not in taken] if taken else ()
+    if unknown:
+        raise not_simulated(f"the argument {unknown[0]} of {name_of(function)}")
+
+
 def call(function, *args, **kwargs):
     """Call anything from a kernel: a value, or Pending where it may block."""
     start = getattr(type(function), "start_call", None)
@@ -107,6 +143,8 @@ def call(function, *args, **kwargs):
         if simulated is not function:
             return call(simulated, *args, **kwargs)
         FOREIGN.add(function.__module__)
+    if kwargs:
+        refuse_unknown(function, kwargs)
     try:
         return function(*args, **kwargs)
     except Exception as error:

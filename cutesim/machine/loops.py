@@ -257,7 +257,9 @@ class _WhileLoop(_Carried):
         if not self.dynamic:
             return values
         result = super().leave(names, values)
-        idle = STATE.run.writes == self.writes and all(map(_unchanged, self.before, result))
+        # What a pass binds anew it does not hand on.
+        handed_on = [(old, new) for old, new in zip(self.before, result) if not isinstance(old, Unbound)]
+        idle = STATE.run.writes == self.writes and all(_unchanged(old, new) for old, new in handed_on)
         self.idle = self.idle + 1 if idle else 0
         return result
 

@@ -470,15 +470,25 @@ def exit_warp(launch: LaunchState, warp: Warp) -> None:
     if launch.live_warps[block] == 0:
         for transfer in launch.in_flight:
             transfer.check_target_alive(launch, block)
-        _count_registers(block, launch.registers.get(block, {}).values())
+        _count_registers(block, launch.registers.get(block, {}), -(-launch.threads // WARP))
     recorder = STATE.run.recorder
     if recorder is not None and recorder.rows:
         line = recorder.rows[-1][4]
         recorder.event(block, warp.group.warp, line, Op.EXIT, 0xFFFFFFFF)
 
 
-def _count_registers(block: int, asked) -> None:
-    """A block whose warps have asked for more than a multiprocessor has waits for ever (PTX ISA, setmaxnreg)."""
+def _count_registers(block: int, by_warp: dict, warps: int) -> None:
+    """PTX ISA, setmaxnreg: it is one instruction of a whole warpgroup, and undefined where a warp of it does not take part; a block
+    whose warps have asked for more than a multiprocessor has waits for ever."""
+    asked = by_warp.values()
+    for warp, (_, line) in by_warp.items():
+        first = warp - warp % 4
+        if missing := [other for other in range(first, min(warps, first + 4)) if other not in by_warp]:
+            text = (
+                f"Warp {warp} of block {block} changes its registers, and warp {missing[0]} of the same warpgroup does not: what "
+                "then happens is undefined. Let all four warps reach setmaxregister."
+            )
+            raise fail("language", text, lines=(line,), block=block)
     total = WARP * sum(registers for registers, _ in asked)
     if total > REGISTERS:
         text = (

@@ -7,7 +7,7 @@ import pytest
 from dsl import found as k
 from running import MODES, gives
 
-from cutesim import SimulationError
+from cutesim import NotSimulated, SimulationError
 from cutesim.simulation import simulate
 
 LANES = np.arange(32, dtype=np.float32)
@@ -209,3 +209,21 @@ def test_warps_that_ask_for_more_registers_than_there_are_wait_for_ever_though_n
     if not check:  # test_reports has the finding
         with pytest.raises(SimulationError, match="ask for 66,560 registers"):
             simulate(k.greedy, np.zeros(384, np.float32), 40, check=False)
+
+
+@pytest.mark.parametrize("order", ["as it comes", "all"])
+def test_a_search_that_stands_still_ends_in_words(order):
+    x = np.zeros(256, np.float32)
+    run = simulate(k.half_way, x, x.copy(), **({"orders": "all"} if order == "all" else {}))
+    assert run.findings[0].kind == "deadlock" and "# here" in run.findings[0].lines[0].text
+
+
+def test_registers_are_changed_by_whole_warpgroups():
+    x = np.zeros(256, np.float32)
+    (finding,) = simulate(k.of_one_warp, x, x.copy()).findings
+    assert finding.kind == "language" and "# here" in finding.lines[0].text and "Warp 5" in finding.message
+
+
+def test_an_argument_that_would_change_nothing_here_is_refused():
+    with pytest.raises(NotSimulated, match="the argument rounding of exp"):
+        simulate(k.with_a_word_of_its_own, LANES, LANES.copy())

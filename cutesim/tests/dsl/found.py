@@ -380,6 +380,21 @@ warp_number_of_lane_0(x, out, uniform: Constexpr) @launched(64, blocks=2, passin
             out[tidx] = x[tidx] + cute.arch.make_warp_uniform(tidx)  # here
         else:
             out[tidx] = x[tidx] + cute.arch.warp_idx()  # here
+half_way(x, out) @launched(32, passing=True):
+    low, high = cutlass.Int32(0), cutlass.Int32(100)
+    while low < high:  # here
+        middle = (low + high) // 2
+        if x[middle] < 0.5:
+            low = middle
+        else:
+            high = middle
+    out[tidx] = low.to(cutlass.Float32)
+of_one_warp(x, out) @launched(256, passing=True):
+    if cute.arch.warp_idx() == 5:
+        cute.arch.setmaxregister_decrease(40)  # here
+    out[tidx] = x[tidx]
+with_a_word_of_its_own(x, out) @launched(32, passing=True):
+    out[tidx] = cute.math.exp(x[tidx], rounding="up")  # here
 greedy(out, least: Constexpr) @launched(384, passing=True):
     if tidx < 128:
         cute.arch.setmaxregister_decrease(least)
