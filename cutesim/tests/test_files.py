@@ -51,8 +51,7 @@ def on_the_host(x, out, n):
 
 
 if __name__ == "__main__":
-    n = int(sys.argv[1])
-    cutlass.cuda.initialize_cuda_context()
+    n, _ = int(sys.argv[1]), cutlass.cuda.initialize_cuda_context()
     x, out = np.arange(100, dtype=np.float32), np.zeros(100, np.float32)
     on_the_host(x, out, n)
     assert (out == 3 * x).all(), "wrong"
