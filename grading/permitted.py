@@ -175,9 +175,18 @@ def _attribute(node) -> str | None:
     return None
 
 
+def _stored(node) -> str | None:
+    if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Store):
+        return None
+    if isinstance(node.value, ast.Name) and node.value.id == "self":
+        return None
+    return f"sets {node.attr} of something other than self; objects of yours set their own attributes, in their methods"
+
+
 def _name(node) -> str | None:
     for name in _names(node):
-        if name == "cutlass" and not _is_use(node):
+        other = isinstance(node, ast.alias) and node.asname == "cutlass" != node.name
+        if name == "cutlass" and (other or not _is_use(node)):
             return "calls something of its own cutlass; choose another name"
         if name in OF_CUDA and isinstance(node, ast.Name):
             return f"uses {name}, which is CUDA C++'s name; here it is {OF_CUDA[name]}"
@@ -198,6 +207,7 @@ FORBIDDEN = {
     f"the functions {_listed(REFUSED_NAMES | NOT_COMPUTING)}": _function,
     f"the attributes {_listed(name for name in REFUSED_ATTRIBUTES if not FRAMES.match(name))}, those of frames, and those of the "
     "simulator's objects that the DSL's do not have": _attribute,
+    "setting an attribute, except of `self`": _stored,
     f"names that begin with two underscores, except {_listed(METHODS)}; anything of your own called `cutlass`": _name,
 }
 

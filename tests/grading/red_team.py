@@ -97,6 +97,15 @@ SOURCES = {
     "a patched name": at_top("cute.arch.barrier = cute.arch.sync_warp"),
     "a patched class": at_top("S = cutlass.memory.SmemAllocator\nS.allocate_tensor = 1"),
     "a patched type": at_top("F = cutlass.Float32\nF.bytes = 0"),
+    "a patched class of the simulator's": at_top("T = cute.Tensor\nT.place = lambda *a: 0"),
+    "a patched module": at_top("import math\nmath.prod = lambda x: 1"),
+    "a patched module, by a loop": at_top("import operator\nfor operator.add in [operator.mul]:\n    pass"),
+    "a patched module, by an addition": at_top("import math\nmath.pi += 1"),
+    "a patched generator": at_top("import random\nrandom.Random.shuffle = lambda *a: 0"),
+    "another module's part as cutlass": at_top("import functools\nfrom functools import partial as cutlass"),
+    "a store that is fetched again": at_top(
+        "import functools\nfunctools.stash = cute.Tensor\nfrom functools import stash as cutlass\nx = cutlass.memory.array"
+    ),
     "an exit": at_top("raise SystemExit(0)"),
     "an interrupt": at_top("raise KeyboardInterrupt"),
     "no end": TOP + "while True:\n    pass",
