@@ -158,7 +158,7 @@ def watch(name: str, answer):
         if not isinstance(answer, type):
             raise Refused("missing", f"{module.TARGET} is a {type(answer).__name__} here: make it a class")
         trial.check_signature(answer, cases[0])
-        run, _ = trial.run_of(answer, cases[0], values=True)
+        run, *_ = trial.run_of(answer, cases[0], values=True)
         if not run.findings and (worse := _first_with_a_finding(answer, cases[1:])):
             case, run = worse
             shapes = ", ".join(f"{name} {array.shape}" for name, array in case.inputs.items())
@@ -188,7 +188,7 @@ def _first_with_a_finding(answer, cases: list):
 
     for case in cases:
         try:
-            run, _ = trial.run_of(answer, case, values=True)
+            run, *_ = trial.run_of(answer, case, values=True)
         except Refused:  # the checks tell
             return None
         if run.findings:

@@ -29,7 +29,8 @@ def rules(name: str, master: str) -> str:
     lines = [
         f"Your code may import {whole}{''.join(some)}. Any other import at the top of a cell or file is left out.",
         f"Refused in every check and in the grade, with the line: {'; '.join(permitted.FORBIDDEN)}.",
-        f"The checks are worth {points} points. The grade comes from the same checks, with other numbers and other sizes.",
+        f"The checks are worth {points} points. The grade comes from the same checks, with other numbers, other sizes and in "
+        "another order, and each time your code is read anew.",
         f"The explanation at the end is worth {in_words} points more. A person reads it.",
         f"Late: {FREE} days are free. Each further day costs {100 * COST:g} % of what your answer earns, unless your course says "
         "otherwise.",
@@ -38,7 +39,8 @@ def rules(name: str, master: str) -> str:
     ]
     if module.TARGET:
         lines[2] += (
-            " A kernel with full marks is compiled by CuTe DSL, too; one that it refuses loses the last check's points."
+            " A kernel leaves its inputs as they were. One with full marks is compiled by CuTe DSL, too; refused, it loses "
+            "the last check's points."
         )
     return HEAD + "".join(textwrap.fill(f"- {line}", 130, subsequent_indent="  ") + "\n" for line in lines) + "\n"
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import random
 from dataclasses import replace
+
+import numpy as np
 
 from cutesim import NotSimulated
 from cutesim.context import ON_A_GPU
@@ -16,26 +19,31 @@ from .submission import because, error_at
 MAX_STEPS = 50_000  # turns of loops in one case; a right answer takes a few hundred
 
 
-def outcomes(answers: dict, cases: list[Case]) -> list[Outcome]:
-    """What each case leaves of the answers, {name: class or function}.
+def outcomes(answers: dict, cases: list[Case], anew=None) -> list[Outcome]:
+    """What each case leaves of the answers, {name: class or function}; `anew()` gives them afresh, for each case.
 
-    A class that cannot be called as the lab calls it, or be run, leaves no outputs from there on, and why as a finding.
+    A class that cannot be called as the lab calls it, or be run, leaves no outputs in any case behind it, and why as a finding.
+    With `anew` cases are tried in an order of their own, which differs from one grading to the next.
     """
-    answer = next((found for found in answers.values() if isinstance(found, type)), None)
-    of_kernel, why = {}, ()
-    try:
-        for case in (case for case in cases if not case.target):
-            if not of_kernel:
-                check_signature(answer, case)
-            of_kernel[case] = _outcome(answer, case)
-    except Refused as refused:
-        why = (_told(refused.diagnosis),)
-    left = [
-        _returned(answers[c.target], c) if c.target else of_kernel.get(c) or Outcome(c, {}, why, None, ())
-        for c in cases
-    ]
+    answer = next((name for name, found in answers.items() if isinstance(found, type)), "")
+    order = list(cases)
+    if anew is not None:
+        random.Random(repr([(case.name, case.make, case.seed) for case in cases])).shuffle(order)
+    left, why = {}, ()
+    for case in order:
+        own = answers if anew is None else anew()
+        if case.target:
+            left[case] = _returned(own[case.target], case)
+            continue
+        try:
+            if not why:
+                check_signature(own[answer], next(one for one in cases if not one.target))
+                left[case] = _outcome(own[answer], case)
+        except Refused as refused:
+            why = (_told(refused.diagnosis),)
+    found = [left.get(case) or Outcome(case, {}, why, None, ()) for case in cases]
     return [
-        replace(o, findings=tuple(because(f, answers.get(o.case.target, answer)) for f in o.findings)) for o in left
+        replace(o, findings=tuple(because(f, answers.get(o.case.target or answer)) for f in o.findings)) for o in found
     ]
 
 
@@ -80,12 +88,13 @@ def plain(value, depth: int = 0):
 
 
 def run_of(answer, case: Case, **more):
-    """(the simulated run of a class on one case, its outputs); Refused where it cannot be run. `more` is for `simulate`."""
+    """(the simulated run of a class on one case, its outputs, {input that it changed: the first place}); Refused where it cannot
+    be run. `more` is for `simulate`."""
     outputs = {name: array.copy() for name, array in case.outputs.items()}
-    inputs = [array.copy() for array in case.inputs.values()]
+    inputs = {name: array.copy() for name, array in case.inputs.items()}
     how = {"schedule": case.schedule, "seed": case.seed, "max_steps": MAX_STEPS, "on_device": True, **more}
     try:
-        run = simulate(answer(*case.make), *inputs, *outputs.values(), **how)
+        run = simulate(answer(*case.make), *inputs.values(), *outputs.values(), **how)
     except NotSimulated as error:
         raise Refused("not simulated", str(error).replace(ON_A_GPU, "")) from None  # where a lab is not checked
     except MemoryError:
@@ -100,15 +109,28 @@ def run_of(answer, case: Case, **more):
                 "Does this loop end? If it does, one thread walks a whole row: give each thread its share."
             )
             raise Refused("endless", text, tuple((x.file, x.number, x.text) for x in finding.lines))
-    return run, outputs
+    differs = {name: np.argwhere(x.view(np.uint8) != inputs[name].view(np.uint8)) for name, x in case.inputs.items()}
+    size = {name: x.itemsize for name, x in inputs.items()}
+    changed = {n: (*map(int, at[0][:-1]), int(at[0][-1]) // size[n]) for n, at in differs.items() if len(at)}
+    return run, outputs, changed
 
 
 def _outcome(answer, case: Case) -> Outcome:
     parameters = tuple(inspect.signature(inspect.unwrap(answer.__call__)).parameters)[1:]
-    run, outputs = run_of(answer, case, exact=True)
+    run, outputs, changed = run_of(answer, case, exact=True)
     named = dict(zip(parameters, (*case.inputs, *case.outputs)))
     exact = {named[name]: x for name, x in (run.exact or {}).items() if named.get(name) in outputs}
-    return Outcome(case, outputs, run.findings, run.trace if case.schedule == "forward" else None, parameters, exact)
+    named_so = dict(zip(case.inputs, parameters))
+    written = tuple(_written(named_so[name], at) for name, at in changed.items())
+    trace = run.trace if case.schedule == "forward" else None
+    return Outcome(case, outputs, (*run.findings, *written), trace, parameters, exact)
+
+
+def _written(name: str, at: tuple) -> Finding:
+    where = f"{name}[{', '.join(map(str, at))}]"
+    return Finding(
+        "input", f"{name} is an input, and the kernel has changed {where}. Whoever called it still needs it.", ()
+    )
 
 
 def _files(answer) -> set:

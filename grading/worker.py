@@ -13,6 +13,7 @@ import sys
 import tempfile
 import zipfile
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -45,10 +46,10 @@ def main(folder: Path) -> None:
 def run(folder: Path, job: dict, files: dict) -> dict:
     """Try the submission on each case; outputs and traces go into `files`, findings into the result."""
     before = permitted.surface()
-    answers = submission.load(job["file"], job["text"], job["target"], job["functions"])
+    anew = partial(submission.load, job["file"], job["text"], job["target"], job["functions"])
     cases = [read_case(folder, i, words) for i, words in enumerate(job["cases"])]
     results = []
-    for i, outcome in enumerate(trial.outcomes(answers, cases)):
+    for i, outcome in enumerate(trial.outcomes(anew(), cases, anew)):
         returned = outcome.outputs.pop("answer", None)
         for kind, arrays in (("out", outcome.outputs), ("exact", outcome.exact)):
             if arrays or kind == "out":

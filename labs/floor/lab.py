@@ -166,6 +166,9 @@ def cases(seed: int = 0) -> list[Case]:
     kernels = [(0, 8), (5, 8), (7, 6), (2 * 4096**3, 3 * 4096**2 * 2), (13, 1), (14, 1), (int(rng.integers(1, 9)), 8)]
     bound = [(*kernel, 67.0, 4800.0) for kernel in kernels]
     bound += [(19, 1, 67.0, 3350.0), (21, 1, 67.0, 3350.0), (9, 1, 19.5, 2039.0), (10, 1, 19.5, 2039.0)]
+    for side in (0.8, 0.95, 1.05, 1.2):  # of ridges that no card has
+        teraflops, gigabytes, moved = rng.uniform(10, 90), rng.uniform(900, 8000), int(rng.integers(10**4, 10**9))
+        bound.append((int(side * 1000 * teraflops / gigabytes * moved), moved, round(teraflops, 1), round(gigabytes)))
     return [
         *(Case(name, shape, target=name) for name in FUNCTIONS[:3] for shape in shapes),
         *(Case("time", rate, target="time_us") for rate in rates),

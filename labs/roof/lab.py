@@ -373,7 +373,7 @@ def by_the_model(kernel_class) -> str:
     case = next(case for case in cases() if case.name == "wide")
     try:
         trial.check_signature(kernel_class, case)
-        run, _ = trial.run_of(kernel_class, case)
+        run, *_ = trial.run_of(kernel_class, case)
     except Refused as refused:
         return f"By the model there is nothing to say yet: {refused.diagnosis.message}"
     if run.findings or not run.trace.launches:

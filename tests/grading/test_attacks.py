@@ -77,6 +77,22 @@ def test_a_table_of_the_seen_cases_answers_is_worth_nothing_on_others():
     assert "KeyError" in told(grade("floor", "answer.py", tables, seed=987654321))
 
 
+def test_a_function_does_not_know_how_often_it_was_called():
+    functions = corpus.answers(folders()["floor"])["solution"][0]
+    module = lab("floor")
+    name = module.FUNCTIONS[0]
+    counting = f"{functions}\ncalls = 0\ndef {name}(*given):\n    global calls\n    calls += 1\n    return calls\n"
+    found = sandbox.outcomes("a.py", counting, module.TARGET, module.FUNCTIONS, module.cases(3))
+    assert {outcome.outputs["answer"] for outcome in found if outcome.case.target == name} == {1}
+
+
+def test_an_input_that_is_destroyed_costs_points():
+    write = "mY[row, first + width * i] = cute.arch.fmin(rX[i], second)"
+    destroyed = RIGHT.replace(write, f"{write}\n                mX[row, first + width * i] = -rX[i]")
+    report = grade("butterfly", "a.py", destroyed, confirm=False)
+    assert not report.full and any(d.kind == "input" and "mX[0, 0]" in d.message for d in report.diagnoses)
+
+
 def test_a_notebook_that_replaces_the_check_is_graded_by_the_check():
     wrong = FLOOR.replace("read + written", "3 * read + written")
     cells = [
