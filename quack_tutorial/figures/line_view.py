@@ -31,8 +31,8 @@ LEAST = 0.005  # of the samples; of less a line shows no bar
 def lines(operation, *versions, dtype="float32", N=4096, trace=None) -> Shown:
     """The source of a version of a ladder, or of what ships ("ours"), with what was sampled of it on rows of N.
 
-    Of two versions, a line has a bar for each, and is marked where one of them lacks it; lines without instructions in both are
-    left out. `trace`, of the last one's run on the simulator, adds what lanes touch. ValueError where nothing of it is recorded.
+    Of two versions, a line has a bar for each, and is marked where one of them lacks it; lines at which neither waits are left out,
+    and PTX. `trace`, of the last one's run on the simulator, adds what lanes touch. ValueError where nothing of it is recorded.
     """
     kept = record.load(operation)
     if kept is None:
@@ -81,7 +81,7 @@ def _rows(launches, kernels) -> list[tuple]:
             key = None if place is None else ("kernel", text.strip(), _earlier(codes[n], place))
             found.append(known[n].get(key))
             used.add((n, key))
-        if len(kernels) == 1 or any(found):
+        if len(kernels) == 1 or any(line and launch.share(line) >= LEAST for launch, line in zip(launches, found)):
             rows.append(("kernel", text, _sign(places), found))
     rest = {key: None for n, lines in enumerate(known) for key in lines if (n, key) not in used and key[1]}
     called = {}
@@ -137,7 +137,7 @@ def _row(versions, text, sign, found, most, touched) -> str:
     for version, line in zip(versions, found):
         if line:
             inside += f"<p><b>{escape(version.version)}</b></p>" if len(versions) > 1 else ""
-            inside += _inside(version.main, line, touched)
+            inside += _inside(version.main, line, touched, with_ptx=len(versions) == 1)
     last = next(line for line in reversed(found) if line)
     return (
         f'<details class="qt-line" data-d="{sign}"><summary>{bars}{code}{_badges(last)}</summary>'
@@ -190,7 +190,7 @@ def sentence(launch, line) -> str:
     return told + (". This text stands more than once in the function, and is counted together." if several else ".")
 
 
-def _inside(launch, line, touched) -> str:
+def _inside(launch, line, touched, with_ptx) -> str:
     found = [f"<p>{escape(sentence(launch, line))}</p>"]
     if touched:
         found.append(f"<p>{escape(touched)}</p>")
@@ -202,7 +202,7 @@ def _inside(launch, line, touched) -> str:
         found.append(
             f"<p>Counted: {line.wavefronts:,} wavefronts of shared memory, {line.ideal_wavefronts:,} at best.</p>"
         )
-    if line.ptx:
+    if line.ptx and with_ptx:
         found.append(f"<p>PTX</p><pre>{escape(chr(10).join(line.ptx))}</pre>")
     if line.sass:
         rows = "\n".join(

@@ -29,7 +29,7 @@ def test_each_line_of_the_kernel_has_its_part_of_the_samples():
 
 def test_two_versions_have_a_bar_each_and_say_which_lines_are_new():
     shown = figures.lines("softmax", "vectors", "registers")
-    assert shown.html.count('<details class="qt-line" data-d="+">') == 5
+    assert shown.html.count('<details class="qt-line" data-d="+">') == 4
     rows = [line for line in repr(shown).splitlines() if "thread_reduce: return" in line]
     assert len(rows) == 1 and rows[0].count("%") == 2
 
