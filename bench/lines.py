@@ -1,6 +1,7 @@
 """`quack-tutorial lines`: where the warps of a kernel wait, by the line of its Python source, counted by Nsight Compute.
 
     quack-tutorial lines --out FOLDER          # every rung of the ladders, and what ships: a file of each operation
+    quack-tutorial lines kernel.py:scale x=f32:4096 out=f32:4096:nan --html PAGE    # a kernel of your own: `qt.lines`
 
 Kernels are compiled with line information, which changes no instruction. ncu runs each launch again for each group of counters, and
 samples at intervals which instruction each warp is at, and why it is not issued. `records.lines` says what a row is.
@@ -25,14 +26,13 @@ from pathlib import Path
 from bench import asked
 from bench.asked import on_a_gpu
 from bench.profile import Case, NotProfiled
-from quack_tutorial import machine_code, records
+from quack_tutorial import compiler, machine_code, records
+from quack_tutorial.records import lines as kept_lines
 
 TIMEOUT_S = 560
 DTYPES, SIZES = ("float32", "bfloat16"), (4096, 32768)
-HOT, MOST = (
-    0.02,
-    8,
-)  # instructions are kept of lines with so large a part of the samples: so many of each, the longest waits
+HOT = 0.02  # of lines with so large a part of the samples instructions are kept,
+MOST = 8  # so many of each, the longest waits
 LAUNCH = {
     "ns": "gpu__time_duration.sum",
     "registers": "launch__registers_per_thread",
@@ -46,6 +46,7 @@ COUNTED = {  # of an instruction: ncu's columns
     "wavefronts": "L1 Wavefronts Shared",
     "ideal_wavefronts": "L1 Wavefronts Shared Ideal",
 }
+LIVE = "Live Registers"
 STALL = "stall_"
 MARK = "spin_kernel"  # of torch, launched before each case
 
@@ -59,24 +60,32 @@ class Launch:
     code: list = field(default_factory=list)
 
 
-def command_line(report, words, only="kernel_cutlass") -> list[str]:
-    """ncu's command for a process that calls the profiler itself, or for a script whose kernels are found by their names."""
+def command_line(report, words, only) -> list[str]:
+    """ncu's command for a process that turns the profiler on itself; `only` is a regular expression of kernels' names."""
     return [
         shutil.which("ncu") or "ncu",
         *("--clock-control", "none", "--cache-control", "all", "--import-source", "yes"),
         *("--section", "SourceCounters", "--metrics", ",".join(LAUNCH.values())),
-        *("--kernel-name", f"regex:{only}", "--force-overwrite", "--export", str(report)),
+        *(
+            "--profile-from-start",
+            "off",
+            "--kernel-name",
+            f"regex:{only}",
+            "--force-overwrite",
+            "--export",
+            str(report),
+        ),
         *words,
     ]
 
 
-def counted(words, only, timeout=TIMEOUT_S, options=()) -> list[Launch]:
+def counted(words, only="kernel_cutlass", timeout=TIMEOUT_S) -> list[Launch]:
     """The launches of a process under ncu; NotProfiled says why there are none."""
     if shutil.which("ncu") is None:
         raise NotProfiled("Nsight Compute's ncu is not on the PATH")
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.ncu-rep")
-        command = command_line(report, [*options, *words], only)
+        command = command_line(report, words, only)
         environment = os.environ | {"CUTE_DSL_LINEINFO": "1"}
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment)
@@ -162,7 +171,7 @@ def _counters(cells: dict) -> dict:
     """What ncu counted of an instruction; "stalls" are samples by reason."""
     stalls = {n.removeprefix(STALL): _number(cell) for n, cell in cells.items() if n.startswith(STALL) and "(" not in n}
     counters = {name: _number(cells.get(ncu)) for name, ncu in COUNTED.items()}
-    return counters | {"samples": sum(stalls.values()), "stalls": Counter(stalls)}
+    return counters | {"live": _number(cells.get(LIVE)), "samples": sum(stalls.values()), "stalls": Counter(stalls)}
 
 
 def _number(text) -> float:
@@ -172,7 +181,7 @@ def _number(text) -> float:
         return 0
 
 
-def row_of(launch: Launch, sources: dict, compiled: Compiled) -> dict:
+def row_of(launch: Launch, sources: dict, compiled: Compiled, hot=HOT, most=MOST) -> dict:
     """A launch as a record has it; `sources` numbers the (file, function, text, which of such) of lines, and takes up new ones."""
     lines, total = {}, sum(entry[3]["samples"] for entry in launch.code)
     for offset, (_, place, text, counters) in enumerate(launch.code):
@@ -185,14 +194,15 @@ def row_of(launch: Launch, sources: dict, compiled: Compiled) -> dict:
         row = {"source": key, "instructions": len(code)}
         row |= {name: sum(counters[name] for _, _, counters in code) for name in COUNTED}
         stalls = sum((counters["stalls"] for _, _, counters in code), Counter())
+        row["live"] = max(counters["live"] for _, _, counters in code)
         row |= {"samples": stalls.total(), "stalls": dict(+stalls)}
-        if row["samples"] >= HOT * total > 0:
-            slowest = sorted(code, key=lambda entry: -entry[2]["samples"])[:MOST]
+        if row["samples"] >= hot * total:
+            slowest = sorted(code, key=lambda entry: -entry[2]["samples"])[:most]
             row["sass"] = [
                 [offset, text, counters["executed"], counters["samples"]]
                 for offset, text, counters in sorted(slowest, key=lambda entry: entry[0])
             ]
-            row["ptx"] = compiled.ptx.get(place, [])[:MOST]
+            row["ptx"] = compiled.ptx.get(place, [])[:most]
         kept.append({name: value for name, value in row.items() if value or name == "source"})
     return {"kernel": launch.name, **launch.facts, "lines": kept}
 
@@ -266,7 +276,13 @@ def as_compiled(case: dict) -> Compiled:
     """A case compiled with line information, for which `CUTE_DSL_LINEINFO` is set when CuTe DSL is imported."""
     from bench import ours
 
-    texts = ours.ptx(*(case[name] for name in ("operation", "provider", "dtype", "N")))
+    return compiled_of(ours.ptx(*(case[name] for name in ("operation", "provider", "dtype", "N"))))
+
+
+def compiled_of(texts: list[str]) -> Compiled:
+    """What is read off the PTX of a case's kernels."""
+    from bench import ours
+
     counted_on, ptx = {}, {}
     for text in texts:
         for line, place in machine_code.located(text, counted_on):
@@ -291,7 +307,7 @@ def record(operation: str, sources: dict) -> list[dict]:
         listed = Path(folder, "cases.json")
         listed.write_text(json.dumps([case.__dict__ for case in cases(operation)]))
         words = [sys.executable, "-m", "bench.lines", str(listed)]
-        launches = counted(words, f"kernel_cutlass|{MARK}", options=("--profile-from-start", "off"))
+        launches = counted(words, f"kernel_cutlass|{MARK}")
         done = json.loads(listed.with_name("done.json").read_text())
     rows = []
     for launch in launches:
@@ -305,26 +321,83 @@ def record(operation: str, sources: dict) -> list[dict]:
     return rows
 
 
+# A kernel of the reader's own ----------------------------------------------------------------------------------------
+
+
+def count(folder: Path, ptx: str) -> kept_lines.Launch:
+    """What ncu counts of the compiled function and its arguments in a folder; `ptx` is the function's, with lines."""
+    launches = counted([sys.executable, "-m", "bench.lines", "--own", str(folder)])
+    main = max(launches, key=lambda launch: launch.facts["ns"])
+    sources: dict = {}
+    return kept_lines.launch_of(row_of(main, sources, compiled_of([ptx]), hot=0, most=40), list(sources))
+
+
+def work_own(folder: Path) -> None:
+    """The process under ncu: the function twice on CUDA tensors, the second time with the profiler on."""
+    import torch
+
+    args = [arg.cuda() if hasattr(arg, "cuda") else arg for arg in torch.load(folder / "args.pt")]
+    function = compiler.load_kept(folder / "kernel.o")
+    function(*args)
+    torch.cuda.synchronize()
+    torch.cuda.profiler.start()
+    function(*args)
+    torch.cuda.synchronize()
+    torch.cuda.profiler.stop()
+
+
+def shown(args) -> int:
+    """Print a kernel of the reader's line by line, and write its page; 2 where the words make no sense."""
+    from cutesim.files import Unusable, called
+    from quack_tutorial.line_by_line import lines
+
+    try:
+        kernel, given = called(args.target, args.arguments, answered=compiler.dsl_problem() is not None)
+        figure = lines(kernel, *given)
+    except (Unusable, RuntimeError) as error:
+        print(f"lines: {error}", file=sys.stderr)
+        return 2
+    print(figure)
+    if args.html:
+        Path(args.html).write_text(figure.html, encoding="utf-8")
+    return 0
+
+
 def add_arguments(parser):
     """Declare what `quack-tutorial lines` takes."""
     parser.add_argument(
-        "script", nargs="?", help="a Python file that launches kernels, and after a colon a kernel's name"
+        "target", nargs="?", metavar="FILE.py:FUNCTION", help="a kernel of your own; without it the ladders"
     )
-    parser.add_argument("--html", metavar="PAGE", help="write the figure as a page of its own")
+    parser.add_argument(
+        "arguments", nargs="*", metavar="ARGUMENT", help="as for simulate: a number, or a tensor as x=f32:8x4096"
+    )
+    parser.add_argument("--html", metavar="PAGE", help="write the figure of your kernel as a page")
     parser.add_argument("--out", metavar="FOLDER", help="keep the record of the ladders in this folder")
     parser.add_argument("--only", help="these operations alone, separated by commas")
     parser.add_argument("--resume", action="store_true", help="skip the operations that FOLDER has")
     parser.add_argument("--limit-s", type=float, default=1e9, help="start no operation after so many seconds")
 
 
+def run(args) -> int:
+    """Count and print; 1 where ncu counts nothing, 2 where the words make no sense or a GPU is missing."""
+    if args.target:
+        return shown(args)
+    if args.out is None:
+        print(
+            "lines: name your kernel, as FILE.py:function x=f32:8x4096, or --out FOLDER for the ladders' record",
+            file=sys.stderr,
+        )
+        return 2
+    return _record_all(args)
+
+
 @on_a_gpu
-def run(args, found) -> int:
-    """Count and print; 1 where ncu counts nothing, 2 without a GPU."""
+def _record_all(args, found) -> int:
     try:
         return recorded(args, found)
-    except NotProfiled as error:
+    except (NotProfiled, ValueError) as error:
         print(f"lines: {error}", file=sys.stderr)
-        return 1
+        return 1 if isinstance(error, NotProfiled) else 2
 
 
 def recorded(args, found) -> int:
@@ -356,10 +429,12 @@ def path_of(args, operation: str) -> Path:
 
 
 def todo(args) -> list[str]:
-    """The operations that are asked for and not there."""
+    """The operations that are asked for and not there; ValueError for one that does not exist."""
     from quack_tutorial.operations import OPERATIONS
 
-    wanted = args.only.split(",") if args.only else OPERATIONS
+    wanted = args.only.split(",") if args.only else list(OPERATIONS)
+    if unknown := [operation for operation in wanted if operation not in OPERATIONS]:
+        raise ValueError(f"--only: there is no {unknown[0]!r}; there are {', '.join(OPERATIONS)}")
     return [operation for operation in wanted if not (args.resume and path_of(args, operation).exists())]
 
 
@@ -369,4 +444,4 @@ def left(args) -> int:
 
 
 if __name__ == "__main__":
-    work(sys.argv[1])
+    work_own(Path(sys.argv[2])) if sys.argv[1] == "--own" else work(sys.argv[1])

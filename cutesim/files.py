@@ -237,14 +237,15 @@ def _run_script(file: Path, words) -> None:
         sys.argv[:], sys.path[:] = before
 
 
-def load(file: Path):
-    """The module of a file, its `import cutlass` answered by the simulator."""
+def load(file: Path, answered=True):
+    """The module of a file, its `import cutlass` answered by the simulator, or where not `answered` by what is installed."""
     folder = str(file.resolve().parent)
-    answer_folder(folder, always=True)
-    name = f"{file.stem}_simulated"  # not a name of the standard library's
+    name = f"{file.stem}_simulated" if answered else f"{file.stem}_loaded"  # not a name of the standard library's
     spec = importlib.util.spec_from_file_location(name, file)
     module = importlib.util.module_from_spec(spec)
-    answer_imports(module.__dict__, always=True, torch=True)
+    if answered:
+        answer_folder(folder, always=True)
+        answer_imports(module.__dict__, always=True, torch=True)
     sys.modules[name] = module  # dataclasses look there
     sys.path.insert(0, folder)
     try:
@@ -254,10 +255,18 @@ def load(file: Path):
     return module
 
 
-def _run_function(file: Path, expression: str, words, seed: int, against: str, runs: list) -> tuple:
-    """(a sentence on each tensor, a sentence on each that is not what `against` gives)."""
-    module = load(file)
-    reference = _reference(against, file, module) if against else None
+def called(target: str, words=(), seed=0, answered=True) -> tuple:
+    """(what FILE.py:function names, its arguments as the file's own code would have them); Unusable for what cannot be run."""
+    file, expression = _file_and_name(target)
+    if not expression:
+        raise Unusable(f"name the function and its arguments, as in {target}:function x=f32:8x256")
+    module = load(file, answered)
+    function, bound = _bound(module, file, expression, words, seed)
+    return function, [_for_host(x) if isinstance(x, (np.ndarray, Array)) else x for x in bound.args]
+
+
+def _bound(module, file: Path, expression: str, words, seed: int) -> tuple:
+    """(what the expression names, the words as its arguments)."""
     try:
         function = eval(compile(expression, "<words>", "eval"), vars(module))  # the reader's own file and words
     except SyntaxError as error:
@@ -266,7 +275,6 @@ def _run_function(file: Path, expression: str, words, seed: int, against: str, r
         raise Unusable(f"{file.name}: {error}; {_functions_of(module)}") from None
     if isinstance(function, type):
         raise Unusable(f"{expression} is a class: make an object of it, as in '{file.name}:{expression}(...)'")
-    decorated = hasattr(function, "__wrapped__") or not inspect.isfunction(function)
     signature = _signature(function, expression)
     rng = np.random.default_rng(seed)
     named, unnamed = {}, []
@@ -295,6 +303,15 @@ def _run_function(file: Path, expression: str, words, seed: int, against: str, r
         raise Unusable(
             f"{expression}{signature} needs {', '.join(lacking)}: give each, as in {lacking[0]}=f32:8x256 or {lacking[0]}=3"
         )
+    return function, bound
+
+
+def _run_function(file: Path, expression: str, words, seed: int, against: str, runs: list) -> tuple:
+    """(a sentence on each tensor, a sentence on each that is not what `against` gives)."""
+    module = load(file)
+    reference = _reference(against, file, module) if against else None
+    function, bound = _bound(module, file, expression, words, seed)
+    decorated = hasattr(function, "__wrapped__") or not inspect.isfunction(function)
     given = {name: _copy(x) for name, x in bound.arguments.items()}
     before = {name: _bits(x) for name, x in given.items() if isinstance(x, (np.ndarray, Array))}
     if decorated:

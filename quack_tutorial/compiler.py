@@ -5,7 +5,8 @@
 | `launch(host_fn, *args)`          | what args are on | runs: CUDA tensors on the GPU, CPU tensors on the simulator  |
 | `compile_for(host_fn, *args)`     | a GPU            | a callable on CUDA tensors, compiled once                    |
 | `ptx(host_fn, *args)`             | the DSL          | the PTX text for an architecture                             |
-| `precompile(host_fn, *args)`      | the DSL          | kept on disk what the two above give on a GPU's machine      |
+| `ptx_with_lines(host_fn, *args)`  | the DSL          | the same with the line of the source that each part is from  |
+| `precompile(host_fn, *args)`      | the DSL          | kept on disk what `compile_for` and `ptx` give on a GPU's machine |
 | `ptx_hash(text)`                  | nothing          | sha256 of what the PTX says, without comments and line info  |
 
 Where an argument stands for a tensor, a `TensorSpec` can describe it: which sizes are fixed when the kernel is compiled
@@ -45,6 +46,7 @@ REFUSED = re.compile(r"CONFIG_UNSUPPORTED_ARCH|NVVM backend compilation failed|r
 PTX_SUFFIX = ".ptx"  # of PTX that is kept beside kernels
 PLACE = "QUACK_TUTORIAL_CACHE_PLACE"  # the environment's name for machines that share kept kernels, see `precompile`
 DUMP_FOLDER = "CUTE_DSL_DUMP_DIR"  # the environment's name for where CuTe DSL writes files, PTX among them
+LOADED = "kernel_of_a_reader"
 MAX_ALIGNMENT = 16  # bytes; wider than this no load or store of Hopper asks for
 
 # torch and numpy name -> CuTe DSL name
@@ -315,6 +317,33 @@ def ptx(host_fn, *args, arch: str = HOPPER_ARCH) -> str:
     return text
 
 
+def ptx_with_lines(host_fn, *args, keep: Path | None = None) -> str:
+    """The PTX with the lines of the source, which changes no instruction; `args` as for `compile_for`.
+
+    `keep` names a file for the function compiled for this machine's GPU, which `load_kept` loads and which takes `run_time_args`.
+    Without it the PTX is Hopper's, and no GPU is needed.
+    """
+    args, _ = _made_from(host_fn, args)
+    compiled = _compile(host_fn, args, None if keep else HOPPER_ARCH, keep_ptx=True, with_lines=True)
+    if keep:
+        compiled.export_to_c(str(keep), function_name=LOADED)
+    return compiled.__ptx__
+
+
+def load_kept(file: Path):
+    """The function that `ptx_with_lines` has kept in a file."""
+    from cutlass.cute.runtime import load_module
+
+    _modules.append(load_module(str(file), enable_tvm_ffi=True))
+    return getattr(_modules[-1], LOADED)
+
+
+def run_time_args(host_fn, args) -> tuple:
+    """Of the arguments in their order those that a compiled function takes."""
+    parameters = [parameter for parameter in _parameters(host_fn) if parameter.name != "stream"]
+    return tuple(arg for arg, parameter in zip(args, parameters) if not _is_constexpr(parameter))
+
+
 def ptx_hash(text: str) -> str:
     """The sha256 of a kernel's PTX without comments, line information and generated names.
 
@@ -383,14 +412,14 @@ def _refuse(problem, error=RuntimeError):
 _MISSING = object()
 
 
-def _compile(host_fn, args, arch=None, keep_ptx=False):
+def _compile(host_fn, args, arch=None, keep_ptx=False, with_lines=False):
     """Compile with fake tensors; the result can run if `arch` is left out, and has its PTX as `__ptx__` if asked to."""
     _refuse(dsl_problem())
     with COMPILING:
-        return _compile_alone(host_fn, args, arch, keep_ptx)
+        return _compile_alone(host_fn, args, arch, keep_ptx, with_lines)
 
 
-def _compile_alone(host_fn, args, arch, keep_ptx):
+def _compile_alone(host_fn, args, arch, keep_ptx, with_lines):
     """`_compile` while no other thread does."""
     import cutlass
     import cutlass.cute as cute
@@ -431,6 +460,7 @@ def _compile_alone(host_fn, args, arch, keep_ptx):
         expected = sum(parameter.name != "stream" for parameter in _parameters(host_fn))
         raise TypeError(f"{_name(host_fn)} takes {expected} arguments, got {len(args)}")
     options = [cute.EnableTVMFFI()] + ([cute.GPUArch(arch)] if arch else [])
+    options += [cute.GenerateLineInfo(True)] if with_lines else []
     if not keep_ptx:
         return _compiled_by_the_dsl(cute.compile[tuple(options)], host_fn, call, arch)
     keep = cute.KeepPTX()

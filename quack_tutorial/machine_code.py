@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import linecache
 import re
 import shutil
 import subprocess
@@ -24,6 +25,7 @@ PACKAGED = {"nvidia": "*/bin", "triton": "backends/nvidia/bin"}
 LOCATION = re.compile(r'\s*//## File "([^"]+)", line (\d+)')
 PTX_LOCATION = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)")
 ASM = {"// begin inline asm": True, "// end inline asm": False}
+LIVE = re.compile(r";.*// \|\s*(\d*)\s*\|")
 LABEL = re.compile(r"\.L_x_\d+:")
 INSTRUCTION = re.compile(r"(@\S+ )?([A-Z][\w.]*)\s*(.*?) ?;")
 REGISTER = re.compile(r"\bR(\d+)(\.64)?")
@@ -58,6 +60,7 @@ class Code:
     smem_bytes: int = 0
     sass: tuple[str, ...] = ()  # instructions and labels; none where nvdisasm is missing
     places: tuple[tuple[str, int] | None, ...] = ()  # (file, line) of the source of each
+    live: tuple[int, ...] = ()  # registers of a thread that hold a value at each; 0 at labels
 
 
 SAID = r"Used (\d+) registers", r"(\d+) bytes spill stores", r"(\d+) bytes spill loads", r"(\d+) bytes smem"
@@ -97,8 +100,12 @@ def assembled(ptx: str) -> Code | None:
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"ptxas refused the PTX: {done.stderr.strip()}")
-        command = nvdisasm and [nvdisasm, "-c", "-g", str(binary)]
-        text = subprocess.run(command, check=True, capture_output=True, text=True).stdout if command else ""
+        text, ranges = (
+            subprocess.run([nvdisasm, "-c", *option, str(binary)], check=True, capture_output=True, text=True).stdout
+            if nvdisasm
+            else ""
+            for option in (["-g"], ["-lrm", "count"])
+        )
     said = [int(found[1]) if (found := re.search(each, done.stderr)) else 0 for each in SAID]
     sass, places, place = [], [], None
     for line in text.splitlines():
@@ -108,7 +115,8 @@ def assembled(ptx: str) -> Code | None:
         if line.endswith(";") or LABEL.match(line):
             sass.append(line)
             places.append(place if line.endswith(";") else None)
-    return Code(*said, tuple(sass), tuple(places))
+    counts = iter([int(found[1] or 0) for line in ranges.splitlines() if (found := LIVE.search(line))])
+    return Code(*said, tuple(sass), tuple(places), tuple(next(counts, 0) if line.endswith(";") else 0 for line in sass))
 
 
 def of(host_fn, *args) -> Code:
@@ -118,6 +126,11 @@ def of(host_fn, *args) -> Code:
     return assembled(compiler.ptx(host_fn, *args))
 
 
+def entry(ptx: str) -> str:
+    """The generated name of the one kernel in PTX."""
+    return re.search(r"\.entry\s+([\w$]+)", ptx).group(1)
+
+
 def located(ptx: str, elsewhere: dict | None = None) -> list[tuple[str, tuple[str, int] | None]]:
     """The lines of PTX without comments and blank ones, with the kernel's name shortened; and where in the source each is from.
 
@@ -125,8 +138,7 @@ def located(ptx: str, elsewhere: dict | None = None) -> list[tuple[str, tuple[st
     `elsewhere` gets {(file, line) that is counted so: (file, line) where the text stands}.
     """
     files = dict(re.findall(r'\.file\s+(\d+)\s+"([^"]+)"', ptx))
-    name = re.search(r"\.entry\s+([\w$]+)", ptx).group(1)
-    body = ptx.replace(name, "kernel").split(".section", 1)[0]
+    body = ptx.replace(entry(ptx), "kernel").split(".section", 1)[0]
     found, place, in_asm = [], None, False
     for line in body.splitlines():
         in_asm = ASM.get(line.strip(), in_asm)
@@ -146,7 +158,7 @@ def located(ptx: str, elsewhere: dict | None = None) -> list[tuple[str, tuple[st
 @cache
 def _functions(file: str) -> tuple[list[str], list[tuple[int, int, str]]]:
     """The lines of a file, and (first line, last line, name) of its functions, outer ones first."""
-    text = Path(file).read_text(encoding="utf-8")
+    text = "".join(linecache.getlines(file))  # which has a notebook's cells, too
     nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
     found = [(min([n.lineno, *(d.lineno for d in n.decorator_list)]), n.end_lineno, n.name) for n in nodes]
     return text.splitlines(), sorted(found)

@@ -41,7 +41,7 @@ ROOMS = {
         "records",
         "ops timing cost plain_kernels",
         "model parallel figures",
-        "notebook openings other_cards workbench simulate_command cli",
+        "notebook openings other_cards line_by_line workbench simulate_command cli",
         "live browser",
     ),
 }

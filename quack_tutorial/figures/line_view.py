@@ -24,7 +24,10 @@ from .profile import SECTOR_BYTES
 from .suites import Shown
 from .theme import asset
 
-NO_LINE = {("__call__", "@cute.jit"): ("of no line", "beginning, end, branches, constants: what the compiler adds")}
+NO_LINE = {  # what the compiler puts at a decorator: of the function that launches, and of the kernel
+    "@cute.jit": ("of no line", "end, branches, constants: what the compiler adds"),
+    "@cute.kernel": ("of no line", "beginning: the first instructions, arguments, comparisons"),
+}
 LEAST = 0.005  # of the samples; of less a line shows no bar
 
 
@@ -37,59 +40,73 @@ def lines(operation, *versions, dtype="float32", N=4096, trace=None) -> Shown:
     kept = record.load(operation)
     if kept is None:
         raise ValueError(f"no samples of {operation!r} are recorded: quack-tutorial lines records them")
-    names, versions = versions, [kept(version, dtype, N) for version in versions]
+    sampled = [kept(version, dtype, N) for version in versions]
     made = {"ours": OPERATIONS[operation].ours, **OPERATIONS[operation].ladder}
-    kernels = [type(made[name].kernels(contiguous_rows(dtype, N), None)[0][0]) for name in names]
-    rows = _rows([each.main for each in versions], kernels)
-    most = max(each.main.us * each.main.share(each.main.slowest()) for each in versions)
-    touched = {} if trace is None else touches(trace)
-    keys = "".join(f'<span><i data-g="{group}"></i>{escape(words)}</span>' for group, words in GROUPS.items())
-    title = " and ".join(each.version for each in versions)
-    sizes = f"{operation}, {dtype}, {versions[0].M:,} rows of {N:,}"
-    told = "Of all samples of a kernel's warps, the part at each line, by what they waited for. A line opens."
-    if len(versions) > 1:
+    kernels = [type(made[name].kernels(contiguous_rows(dtype, N), None)[0][0]) for name in versions]
+    sizes = f"{operation}, {dtype}, {sampled[0].M:,} rows of {N:,}"
+    launches = {each.version: each.main for each in sampled}
+    return drawn(launches, [methods(kernel)["kernel"] for kernel in kernels], sizes, kept.origin, trace)
+
+
+def drawn(launches, codes, sizes, origin, trace=None, kernel="kernel", whole=False) -> Shown:
+    """The figure of one or two named launches (`records.lines.Launch`); `codes` are the lines of their functions `kernel`.
+
+    `sizes` is what ran, `origin` where the samples are from. Of launches without samples it is the source with what became of it.
+    `whole`: the trace is of the same sizes, so that what all requests of a line move is said, too.
+    """
+    main = list(launches.values())
+    rows = _rows(main, codes, kernel)
+    most = max(launch.us * launch.share(launch.slowest()) if launch.samples else 0 for launch in main)
+    touched = {} if trace is None else touches(trace, whole)
+    title = " and ".join(launches)
+    keys, told = "", "A line opens to what its lanes touch and what the compiler made of it."
+    if most:
+        keys = "".join(f'<span><i data-g="{group}"></i>{escape(words)}</span>' for group, words in GROUPS.items())
+        told = "Of all samples of a kernel's warps, the part at each line, by what they waited for. A line opens."
+    if len(main) > 1:
         told += " Bars are as long as the kernel's time, parted the same way."
     listing = []
     for name, group in groupby(rows, key=lambda row: row[0]):
         listing.append(f'<div class="qt-in">{escape(name)}</div>')
-        listing += [_row(versions, *row[1:], most, touched.get((name, row[1].strip()))) for row in group]
+        listing += [_row(launches, *row[1:], most, touched.get((name, row[1].strip()))) for row in group]
     html = page(
-        title=f"Where the warps wait: {title}",
+        title=f"Where the warps wait: {title}" if most else f"Line by line: {title}",
         caption=f"<p>{escape(sizes)}. {told}</p>",
         picture=f'<style>{asset("lines.css")}</style><div class="qt-keys">{keys}</div>'
-        f'<div class="qt-heads">{"".join(map(_head, versions))}</div><div class="qt-waits">{"".join(listing)}</div>',
-        origin=kept.origin,
+        f'<div class="qt-heads">{"".join(map(_head, launches, main))}</div><div class="qt-waits">{"".join(listing)}</div>',
+        origin=origin,
         data=[title, sizes],
     )
-    return Shown(html, "\n".join([f"{sizes}: where the warps wait", *_texts(versions, rows)]))
+    head = f"{sizes}: {'where the warps wait' if most else 'line by line'}"
+    return Shown(html, "\n".join([head, *_texts(launches, rows), *([origin] if whole else [])]))
 
 
-def _head(counted) -> str:
-    launch = counted.main
-    facts = f"{launch.registers} registers, {launch.threads} threads, {launch.blocks:,} blocks"
-    return f"<span><b>{escape(counted.version)}</b> {launch.us:,.0f} us <small>{facts}</small></span>"
+def _head(name, launch) -> str:
+    time = f" {launch.us:,.0f} us" if launch.us else ""
+    facts = {"registers": launch.registers, "threads": launch.threads, "blocks": launch.blocks}
+    known = ", ".join(f"{count:,} {what}" for what, count in facts.items() if count)
+    return f"<span><b>{escape(name)}</b>{time} <small>{known}</small></span>"
 
 
-def _rows(launches, kernels) -> list[tuple]:
+def _rows(launches, codes, kernel) -> list[tuple]:
     """(function, text, "+", "-" or "", a line of each launch or None): the kernels' lines, then others that have instructions."""
     known, used = [_by_place(launch) for launch in launches], set()
-    codes = [methods(kernel)["kernel"] for kernel in kernels]
     rows = []
     for text, places in _merged(codes):
         found = []
         for n, place in enumerate(places):
-            key = None if place is None else ("kernel", text.strip(), _earlier(codes[n], place))
+            key = None if place is None else (kernel, text.strip(), _earlier(codes[n], place))
             found.append(known[n].get(key))
             used.add((n, key))
-        if len(kernels) == 1 or any(line and launch.share(line) >= LEAST for launch, line in zip(launches, found)):
-            rows.append(("kernel", text, _sign(places), found))
+        if len(codes) == 1 or any(line and launch.share(line) >= LEAST for launch, line in zip(launches, found)):
+            rows.append((kernel, text, _sign(places), found))
     rest = {key: None for n, lines in enumerate(known) for key in lines if (n, key) not in used and key[1]}
     called = {}
     for key in rest:
         found = [lines.get(key) if (n, key) not in used else None for n, lines in enumerate(known)]
         share = max(launch.share(line) for launch, line in zip(launches, found) if line)
-        if share >= LEAST:
-            shown = NO_LINE.get(key[:2], key[:2])
+        if share >= LEAST or not any(launch.samples for launch in launches):
+            shown = NO_LINE.get(key[1], key[:2])
             called.setdefault(shown[0], []).append((share, (*shown, "", found)))
     for functions in sorted(called.values(), key=lambda entries: -sum(share for share, _ in entries)):
         rows += [row for _, row in functions]
@@ -126,21 +143,23 @@ def _sign(places) -> str:
     return "" if None not in places else "+" if places[0] is None else "-"
 
 
-def _row(versions, text, sign, found, most, touched) -> str:
+def _row(launches, text, sign, found, most, touched) -> str:
     indent = len(text) - len(text.lstrip())
     words = {"+": "added: ", "-": "removed: ", "": ""}[sign]
     code = f'<span class="qt-said">{words}</span><code style="--in:{indent}">{escape(text.strip())}</code>'
-    bars = "".join(_bar(version.main, line, most) for version, line in zip(versions, found))
-    if not any(found):
+    bars = "".join(_bar(launch, line, most) for launch, line in zip(launches.values(), found)) if most else ""
+    if not any(found) and not touched:
         return f'<div class="qt-line">{bars}{code}</div>'
     inside = ""
-    for version, line in zip(versions, found):
+    for (name, launch), line in zip(launches.items(), found):
         if line:
-            inside += f"<p><b>{escape(version.version)}</b></p>" if len(versions) > 1 else ""
-            inside += _inside(version.main, line, touched, with_ptx=len(versions) == 1)
-    last = next(line for line in reversed(found) if line)
+            inside += f"<p><b>{escape(name)}</b></p>" if len(launches) > 1 else ""
+            inside += _inside(launch, line, touched, with_ptx=len(launches) == 1)
+    if not any(found):
+        inside = f"<p>{escape(touched)}</p>"
+    last = next((line for line in reversed(found) if line), None)
     return (
-        f'<details class="qt-line" data-d="{sign}"><summary>{bars}{code}{_badges(last)}</summary>'
+        f'<details class="qt-line" data-d="{sign}"><summary>{bars}{code}{_badges(last) if last else ""}</summary>'
         f"<div>{inside}</div></details>"
     )
 
@@ -178,8 +197,11 @@ UNITS = {"GB": 1e9, "MB": 1e6, "KB": 1e3}
 
 def sentence(launch, line) -> str:
     """What is known of a line, in one sentence."""
+    live = f"; at most {line.live} registers of a thread are in use" if line.live else ""
     if not line.samples:
-        return f"{line.instructions} instructions, at which no warp was seen waiting."
+        made = f"{line.instructions} instruction{'s' * (line.instructions != 1)}"
+        made += f", at which no warp was seen waiting{live}." if launch.samples else f"{live}."
+        return made
     why = REASONS[line.reason][1]
     part = line.stalls[line.reason] / line.samples
     told = f"{launch.share(line):.1%} of all samples are here; in {part:.0%} of them the warp {why}"
@@ -187,7 +209,9 @@ def sentence(launch, line) -> str:
         slowest = max(line.sass, key=lambda entry: entry[3])
         told += f", most often at {slowest[1]}"
     several = isinstance(line.which, list | tuple)
-    return told + (". This text stands more than once in the function, and is counted together." if several else ".")
+    return f"{told}{live}." + (
+        " This text stands more than once in the function, and is counted together." if several else ""
+    )
 
 
 def _inside(launch, line, touched, with_ptx) -> str:
@@ -205,34 +229,48 @@ def _inside(launch, line, touched, with_ptx) -> str:
     if line.ptx and with_ptx:
         found.append(f"<p>PTX</p><pre>{escape(chr(10).join(line.ptx))}</pre>")
     if line.sass:
+        counted = bool(launch.samples)
         rows = "\n".join(
-            f"{samples / launch.samples:6.1%} {executed:>11,}  {text}" for _, text, executed, samples in line.sass
+            f"{samples / launch.samples:6.1%} {executed:>11,}  {text}" if counted else text
+            for _, text, executed, samples in line.sass
         )
         rest = line.instructions - len(line.sass)
         more = f"\n  and {rest} more" if rest > 0 else ""
-        found.append(f"<p>SASS: part of the samples, times executed by a warp</p><pre>{escape(rows + more)}</pre>")
+        of_each = ": part of the samples, times executed by a warp" if counted else ""
+        found.append(f"<p>SASS{of_each}</p><pre>{escape(rows + more)}</pre>")
     return "".join(found)
 
 
-def touches(trace) -> dict:
-    """{(function, text): what the lanes of a line's first request touch, as a simulated run has it, in a sentence}."""
+def touches(trace, whole=False) -> dict:
+    """{(function, text): what the lanes of a line's first request touch, as a simulated run has it, in a sentence}.
+
+    With `whole` also what all its requests of that memory move.
+    """
     found = {}
     for space, unit in ((Space.GMEM, "sectors"), (Space.SMEM, "wavefronts")):
-        for request in analysis.requests(trace, space):
-            line = trace.lines[int(request["line"])]
-            key = line.function.rpartition(".")[2], line.text.strip()
-            if key not in found:
-                lanes, nbytes = int(request["lanes"]), int(request["bytes"])
-                found[key] = (
-                    f"Simulated, its first request: {lanes} {'lane asks' if lanes == 1 else 'lanes ask'} for {nbytes} bytes of "
-                    f"{trace.tensors[int(request['tensor'])].name}, in {request[unit]} {unit}."
+        requests = analysis.requests(trace, space)
+        for number in dict.fromkeys(requests["line"].tolist()):
+            line, of_line = trace.lines[number], requests[requests["line"] == number]
+            key, first = (line.function.rpartition(".")[2], line.text.strip()), of_line[0]
+            if key in found:
+                continue
+            lanes, name = int(first["lanes"]), trace.tensors[int(first["tensor"])].name
+            asked = f"{lanes} {'lane asks' if lanes == 1 else 'lanes ask'} for {int(first['bytes'])} bytes of {name}"
+            found[key] = f"Simulated, its first request: {asked}, in {first[unit]} {unit}."
+            if whole and len(of_line) > 1:
+                found[key] += (
+                    f" Its {len(of_line):,} requests: {of_line['bytes'].sum():,} bytes, {of_line[unit].sum():,} {unit}."
                 )
     return found
 
 
-def _texts(versions, rows):
+def _texts(launches, rows):
     """The same as lines of text."""
-    yield "  ".join(f"{version.version}, {version.main.us:,.0f} us" for version in versions)
+    yield "  ".join(f"{name}, {launch.us:,.0f} us" if launch.us else name for name, launch in launches.items())
+    named = rows[0][0]
     for name, text, sign, found in rows:
-        parts = (f"{version.main.share(line):6.1%}" if line else " " * 6 for version, line in zip(versions, found))
-        yield f"{' '.join(parts)} {sign:1} {'' if name == 'kernel' else f'{name}: '}{text}"
+        parts = [
+            " " * 6 if not line else f"{launch.share(line):6.1%}" if launch.samples else f"{line.instructions:6}"
+            for launch, line in zip(launches.values(), found)
+        ]
+        yield f"{' '.join(parts)} {sign:1} {'' if name == named else f'{name}: '}{text}"

@@ -3,8 +3,8 @@
 At intervals the GPU samples which instruction each warp is at, and why it is not issued. A row is a kernel at one size: `launches`,
 each with its `lines`, each with what was counted in all its instructions. Sectors are of global memory, as the addresses of a
 request demand, wherever found; wavefronts are of shared memory; the ideal ones are what the same bytes would take if they lay
-together. `sass` are the slowest instructions of the slowest lines, (place in the code, text, executed, samples), `ptx` the first
-that the compiler made of them.
+together; `live` are the most registers of a thread that hold a value at one of its instructions. `sass` are the slowest
+instructions of the slowest lines, (place in the code, text, executed, samples), `ptx` the first that the compiler made of them.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ class Line:
     ideal_sectors: int = 0
     wavefronts: int = 0
     ideal_wavefronts: int = 0
+    live: int = 0
     sass: tuple = ()
     ptx: tuple = ()
 
@@ -156,16 +157,16 @@ class Lines(Record):
         )
 
 
-def _row(cell: dict, sources: list) -> Sampled:
-    launches = tuple(
-        Launch(
-            launch["kernel"],
-            launch["ns"] / 1000,
-            *(launch[name] for name in ("registers", "threads", "blocks")),
-            tuple(_line(dict(line), sources) for line in launch["lines"]),
-        )
-        for launch in cell["launches"]
+def launch_of(kept: dict, sources: list) -> Launch:
+    """A launch as a record keeps it; its lines number the (file, function, text, which) of `sources`."""
+    facts = (kept[name] for name in ("registers", "threads", "blocks"))
+    return Launch(
+        kept["kernel"], kept["ns"] / 1000, *facts, tuple(_line(dict(line), sources) for line in kept["lines"])
     )
+
+
+def _row(cell: dict, sources: list) -> Sampled:
+    launches = tuple(launch_of(launch, sources) for launch in cell["launches"])
     case = cell["case"] | {"version": cell["case"]["provider"]}
     del case["provider"]
     return Sampled(**case, ptx_sha256=cell["ptx_sha256"], launches=launches)

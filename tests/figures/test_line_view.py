@@ -8,6 +8,8 @@ import pytest
 
 from cutesim.simulation import simulate
 from quack_tutorial import figures
+from quack_tutorial.cli import main
+from quack_tutorial.compiler import gpu_problem
 from quack_tutorial.kernels import softmax
 from quack_tutorial.records import lines
 
@@ -46,3 +48,56 @@ def test_what_nobody_sampled_is_said():
         figures.lines("softmax backward", "ours")
     with pytest.raises(KeyError, match="recorded 0 times"):
         figures.lines("softmax", "registers", N=1024)
+
+
+OWN = """
+import cutlass.cute as cute
+
+@cute.kernel
+def scaled(mX: cute.Tensor, mO: cute.Tensor):
+    t, _, _ = cute.arch.thread_idx()
+    mO[t] = {factor} * mX[{index}]
+
+@cute.jit
+def scale(mX: cute.Tensor, mO: cute.Tensor):
+    scaled(mX, mO).launch(grid=[1, 1, 1], block=[64, 1, 1])
+"""
+
+
+def own(tmp_path, capsys, factor="2.0", index="t"):
+    """What `quack-tutorial lines` prints of a file, and what it says of why it does not."""
+    file = tmp_path / f"own{index}{factor}.py".replace(" ", "").replace("*", "x")
+    file.write_text(OWN.format(factor=factor, index=index))
+    main(["lines", f"{file}:scale", "mX=f32:2048", "mO=f32:64:nan", "--html", str(tmp_path / "page.html")])
+    return capsys.readouterr()
+
+
+@pytest.mark.skipif(gpu_problem() is None, reason="what is said where there is no GPU")
+def test_a_kernel_of_the_readers_shows_its_lanes_and_what_the_compiler_made(tmp_path, capsys):
+    *shown, last = own(tmp_path, capsys).out.splitlines()
+    (store,) = (line for line in shown if line.endswith("mO[t] = 2.0 * mX[t]"))
+    assert int(store[:6]) >= 3 and "no NVIDIA GPU" in last
+    page = (tmp_path / "page.html").read_text()
+    assert "32 lanes ask for 128 bytes of mX, in 4 sectors. Its 4 requests: 512 bytes, 16 sectors." in page
+    assert "ld.global" in page
+    own(tmp_path, capsys, index="32 * t")
+    assert "32 lanes ask for 128 bytes of mX, in 32 sectors." in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.skipif(gpu_problem() is None, reason="what is said where there is no GPU")
+def test_a_kernel_that_neither_compiler_nor_simulator_takes_is_told_with_its_line(tmp_path, capsys):
+    said = own(tmp_path, capsys, factor="mX").err
+    assert said.count(".py:7") == 2 and "CuTe DSL refuses the kernel" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["lines"], "name your kernel, as FILE.py:function"),
+        (["lines", "nowhere.py:f"], "there is no file nowhere.py"),
+        (["lines", __file__], "name the function and its arguments"),
+    ],
+)
+def test_words_that_make_no_sense_are_one_sentence(words, said, capsys):
+    assert main(words) == 2
+    assert said in capsys.readouterr().err

@@ -1,5 +1,8 @@
 """`qt.time` on a Hopper GPU: kernels in a CUDA graph, and those whose host function takes no stream."""
 
+import re
+import shutil
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -16,6 +19,7 @@ import cutlass.cute as cute
 import quack_tutorial as qt
 from quack_tutorial.kernels.copy import CopyVectors
 from quack_tutorial.kernels.memory import Stream
+from quack_tutorial.machine import counters_permitted
 
 pytestmark = [pytest.mark.gpu]
 
@@ -52,3 +56,12 @@ def test_a_kernel_that_only_reads_is_timed_beside_a_read():
     sums = torch.empty(16 * torch.cuda.get_device_properties(0).multi_processor_count, 128, device="cuda")
     timing = qt.time(kernel, x, sums, 1, nbytes=4 * x.numel())
     assert timing.ruler == "read" and 0.85 < timing.of_ruler < 1.05
+
+
+def test_a_kernel_s_lines_have_the_samples_of_this_gpu():
+    if not counters_permitted() or shutil.which("ncu") is None:
+        pytest.skip("needs Nsight Compute's ncu, and the GPU's counters")
+    x = torch.randn(4096, 4096, device="cuda")
+    shown = repr(qt.lines(Doubled(), x, torch.empty_like(x)))
+    shares = [float(found) for found in re.findall(r"^ *([\d.]+)%", shown, re.M)]
+    assert 97 < sum(shares) < 103 and "sampled on this machine's" in shown
