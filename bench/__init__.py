@@ -28,6 +28,7 @@ What is timed stands in `quack_tutorial.operations`, how in `quack_tutorial.timi
 | `record`        | `quack-tutorial record`: all that the book shows of a card, as far as it is missing      |
 | `precompile`    | compiles for a GPU on a machine without one                                              |
 | `architectures` | what compiles for which generation of GPUs                                               |
+| `releases`      | what releases of CuTe DSL make of the same programs                                      |
 | `this_gpu`      | `this_machine`: the reader's own points beside the recorded ones                         |
 
 A cell is an operation, a dtype, M rows and N columns. GB/s are 1e9 bytes a second of what the operation must move.

@@ -44,15 +44,15 @@ def programs() -> Iterator[tuple[str, str, str, int]]:
         yield from ((name, rung, *size) for rung in list(operation.ladder)[:-1] for size in RUNG_SIZES)
 
 
-def compiled(arch: str) -> dict[tuple[str, str, str, int], str]:
-    """What came of each program: one of `ANSWERS`, or the error's first line."""
+def compiled(arch: str, of=lambda texts: COMPILES, wanted=None) -> dict:
+    """What came of each of the programs that are `wanted`, by default all: `of` its PTX where it compiles, else `NEEDS` or the
+    error's first line."""
     found = {}
-    for operation, provider, dtype, N in programs():
+    for operation, provider, dtype, N in wanted or programs():
         try:
             with card.taken_for(CARDS[arch]):
-                for kernel, args in ours.kernels(operation, provider, ours.contiguous_rows(dtype, N)):
-                    compiler.ptx(kernel, *args, arch=arch)
-            said = COMPILES
+                kernels = ours.kernels(operation, provider, ours.contiguous_rows(dtype, N))
+                said = of([compiler.ptx(kernel, *args, arch=arch) for kernel, args in kernels])
         except compiler.NeedsNewerGPU:
             said = NEEDS
         except Exception as error:  # whatever it is, the table says it

@@ -46,7 +46,6 @@ COUNTED = {  # of an instruction: ncu's columns
     "wavefronts": "L1 Wavefronts Shared",
     "ideal_wavefronts": "L1 Wavefronts Shared Ideal",
 }
-LIVE = "Live Registers"
 STALL = "stall_"
 MARK = "spin_kernel"  # of torch, launched before each case
 
@@ -171,7 +170,7 @@ def _counters(cells: dict) -> dict:
     """What ncu counted of an instruction; "stalls" are samples by reason."""
     stalls = {n.removeprefix(STALL): _number(cell) for n, cell in cells.items() if n.startswith(STALL) and "(" not in n}
     counters = {name: _number(cells.get(ncu)) for name, ncu in COUNTED.items()}
-    return counters | {"live": _number(cells.get(LIVE)), "samples": sum(stalls.values()), "stalls": Counter(stalls)}
+    return counters | {"samples": sum(stalls.values()), "stalls": Counter(stalls)}
 
 
 def _number(text) -> float:
@@ -194,7 +193,7 @@ def row_of(launch: Launch, sources: dict, compiled: Compiled, hot=HOT, most=MOST
         row = {"source": key, "instructions": len(code)}
         row |= {name: sum(counters[name] for _, _, counters in code) for name in COUNTED}
         stalls = sum((counters["stalls"] for _, _, counters in code), Counter())
-        row["live"] = max(counters["live"] for _, _, counters in code)
+        row["live"] = compiled.live.get(place, 0)
         row |= {"samples": stalls.total(), "stalls": dict(+stalls)}
         if row["samples"] >= hot * total:
             slowest = sorted(code, key=lambda entry: -entry[2]["samples"])[:most]
@@ -257,7 +256,8 @@ def work(file) -> None:
 
 @dataclass(frozen=True)
 class Compiled:
-    """What the compiler says of a case: the hash of its PTX, `places` {(name of a file, line): (file, line)}, and the PTX of each.
+    """What the compiler says of a case: the hash of its PTX, `places` {(name of a file, line): (file, line)}, and of each place its
+    PTX and the most registers that are live at it, by nvdisasm where that is installed.
 
     ncu may name the file of the class that launches for that of the kernel, and of a text in PTX it has lines that follow it.
     """
@@ -265,6 +265,7 @@ class Compiled:
     ptx_sha256: str
     places: dict
     ptx: dict
+    live: dict = field(default_factory=dict)
 
     def place(self, said):
         """Where in the source an instruction is from of which ncu says a (file, line); None where that cannot be told."""
@@ -291,7 +292,12 @@ def compiled_of(texts: list[str]) -> Compiled:
     places = {(Path(file).name, line): place for (file, line), place in counted_on.items()}
     for file, line in reversed(ptx):
         places |= {(Path(file).name, line): (file, line), ("", line): (file, line)}
-    return Compiled(ours.ptx_sha256(texts), places, ptx)
+    live = Counter()
+    for code in map(machine_code.assembled, texts):
+        for place, registers in zip(code.places, code.live) if code else ():
+            place = place and counted_on.get(place, place)
+            live[place] = max(live[place], registers)
+    return Compiled(ours.ptx_sha256(texts), places, ptx, live)
 
 
 def in_processes(function, items) -> list:
@@ -416,6 +422,7 @@ def recorded(args, found) -> int:
             **describe(),
             "driver": found.driver,
             "ncu": version.strip().splitlines()[-1],
+            "tools": machine_code.tools(),
             "date": records.minute(),
             "command": asked.command_line(args, ["lines"], ["out"]),
         }

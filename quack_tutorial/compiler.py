@@ -459,11 +459,11 @@ def _compile_alone(host_fn, args, arch, keep_ptx, with_lines):
     if next(given, _MISSING) is not _MISSING:
         expected = sum(parameter.name != "stream" for parameter in _parameters(host_fn))
         raise TypeError(f"{_name(host_fn)} takes {expected} arguments, got {len(args)}")
-    options = [cute.EnableTVMFFI()] + ([cute.GPUArch(arch)] if arch else [])
+    options = [cute.EnableTVMFFI(True)] + ([cute.GPUArch(arch)] if arch else [])
     options += [cute.GenerateLineInfo(True)] if with_lines else []
     if not keep_ptx:
         return _compiled_by_the_dsl(cute.compile[tuple(options)], host_fn, call, arch)
-    keep = cute.KeepPTX()
+    keep = cute.KeepPTX(True)
     # The DSL hands PTX over through a file, in the current folder unless DUMP_FOLDER named one before it was imported. It is
     # named after the kernel, so that processes which compile the same one at once would read each other's half.
     folder = os.environ.get(DUMP_FOLDER) or os.getcwd()

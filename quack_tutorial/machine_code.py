@@ -78,6 +78,16 @@ def tool(name: str) -> str | None:
     return None
 
 
+def tools() -> dict[str, str]:
+    """{tool: its release} of those that are here."""
+    said = {
+        name: subprocess.run([found, "--version"], capture_output=True, text=True).stdout
+        for name in ("ptxas", "nvdisasm")
+        if (found := tool(name))
+    }
+    return {name: re.search(r"release ([\d.]+)", text)[1] for name, text in said.items()}
+
+
 def missing() -> str | None:
     """One sentence on what a listing needs and is not here, or None."""
     packages = {"ptxas": "nvidia-cuda-nvcc", "nvdisasm": "nvidia-cuda-nvdisasm"}
@@ -87,9 +97,9 @@ def missing() -> str | None:
     return f"{' and '.join(lacks)} cannot be found: pip install {' '.join(packages[name] for name in lacks)}."
 
 
-def assembled(ptx: str) -> Code | None:
-    """The machine code of the one kernel in PTX; None on a machine without ptxas."""
-    ptxas, nvdisasm = tool("ptxas"), tool("nvdisasm")
+def assembled(ptx: str, listed=True) -> Code | None:
+    """The machine code of the one kernel in PTX, `listed` or only counted; None on a machine without ptxas."""
+    ptxas, nvdisasm = tool("ptxas"), listed and tool("nvdisasm")
     if ptxas is None:
         return None
     arch = re.search(r"\.target\s+(\w+)", ptx).group(1)

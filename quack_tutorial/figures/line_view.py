@@ -197,7 +197,9 @@ UNITS = {"GB": 1e9, "MB": 1e6, "KB": 1e3}
 
 def sentence(launch, line) -> str:
     """What is known of a line, in one sentence."""
-    live = f"; at most {line.live} registers of a thread are in use" if line.live else ""
+    live = (
+        f"; {line.live} registers of a thread are in use, more than elsewhere" if line.live == launch.live > 0 else ""
+    )
     if not line.samples:
         made = f"{line.instructions} instruction{'s' * (line.instructions != 1)}"
         made += f", at which no warp was seen waiting{live}." if launch.samples else f"{live}."

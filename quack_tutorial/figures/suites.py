@@ -91,6 +91,49 @@ def cards() -> Shown:
     return shown(columns, rows)
 
 
+def releases() -> Shown:
+    """A row a release of CuTe DSL and generation: what compiles and what differs from the newest; then each program that moved."""
+    kept = read(FOLDER / "compiled" / "releases.json")
+    named = sorted(kept["releases"], key=lambda release: [int(part) for part in release.split(".")], reverse=True)
+    newest = kept["releases"][named[0]]
+    rows, moved = [], []
+    for release in named:
+        for arch, programs in kept["releases"][release].items():
+            made = {name: said for name, said in programs.items() if isinstance(said, list)}
+            pairs = [(newest[arch][name], said) for name, said in made.items() if isinstance(newest[arch][name], list)]
+            differ = [sum(old[n] != new[n] for old, new in pairs) for n in (0, 2)]
+            counts = (
+                sum(said[1] > 0 for said in made.values()),
+                *differ,
+                sum(said[0] != said[4] for said in made.values()),
+            )
+            rows.append((release, arch, f"{len(made)} of {len(programs)}", *counts))
+    for arch, programs in newest.items():
+        for name in programs:
+            all_said = [kept["releases"][release][arch][name] for release in named]
+            facts = {tuple(said[:3]) for said in all_said if isinstance(said, list)}
+            if len(facts) > 1:
+                moved.append((f"{name} ({arch})", *(_brief(said) for said in all_said)))
+    columns = (
+        "release",
+        "made for",
+        "compile",
+        "spill",
+        "other registers",
+        "other loads in flight",
+        "other registers if renamed",
+    )
+    first, second = shown(columns, rows), shown(("program", *named), moved)
+    said = f"Compiled {kept['date']} without a GPU, the PTX of all releases by ptxas {kept['ptxas']}."
+    named = "Programs that became others: registers, bytes spilled, loads in flight"
+    html = f"{first.html}<p>{said}</p>{folded(second.html, named, max(len(moved), LONG + 1))}"
+    return Shown(html, "\n".join([first.text, said, named, second.text]))
+
+
+def _brief(said) -> str:
+    return ", ".join(map(str, said[:3])) if isinstance(said, list) else "does not compile"
+
+
 def coverage() -> Shown:
     """What the simulator answers: first what the words mean, then the tables, each folded under its namespace."""
     kept = read(FOLDER / "validation/names.json")

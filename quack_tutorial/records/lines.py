@@ -101,6 +101,11 @@ class Launch:
         """Which part of all samples is at a line."""
         return line.samples / max(1, self.samples)
 
+    @cached_property
+    def live(self) -> int:
+        """The most registers of a thread that are in use at one of its lines; 0 where that is not known."""
+        return max((line.live for line in self.lines), default=0)
+
     def slowest(self) -> Line:
         """The line with most samples."""
         return max(self.lines, key=lambda line: line.samples)
@@ -150,10 +155,10 @@ class Lines(Record):
     @property
     def origin(self) -> str:
         """Where the samples are from, as a caption says it."""
-        ncu = self.ncu.removeprefix("Version ").split(" ")[0]
+        ncu, tools = self.ncu.removeprefix("Version ").split(" ")[0], self.tools
         return (
             f"Sampled on one {self.device}, {self.date} UTC, by Nsight Compute {ncu}, driver {self.driver}, "
-            f"{made_by(self.versions, self.MADE_BY)}."
+            f"{made_by(self.versions, self.MADE_BY)}. Registers in use: by nvdisasm {tools['nvdisasm']}, ptxas {tools['ptxas']}."
         )
 
 
