@@ -25,9 +25,9 @@ each address (vector LOCATIONS). Where nobody reads what an atomic gives (`arg2`
 have come the other way round. A plain store to the address is not taken to end the chain: where it is ordered with the
 atomics, so is what they release, and where it is not, it races with them.
 
-Where there are bulk copies, each vector has two more parts: what proxy fences have made visible to them, in shared memory
-(PROXY_ASYNC_SHARED), in global memory (PROXY_ASYNC_GLOBAL), or both (PROXY_ASYNC). A fence copies the first part to another,
-and edges join each. mbarrier_init_fence does so for the thread's inits alone.
+Where there are bulk copies or products of wgmma, each vector has two more parts: what proxy fences have made visible to them, in
+shared memory (PROXY_ASYNC_SHARED), in global memory (PROXY_ASYNC_GLOBAL), or both (PROXY_ASYNC). A fence copies the first part to
+another, and edges join each. mbarrier_init_fence does so for the thread's inits alone.
 
 Not covered: flags that are stored and loaded without atomics.
 """
@@ -41,7 +41,7 @@ import numpy as np
 
 from cutesim.trace import COPY_WAIT, READ_WAIT, FenceKind, Op
 
-from .accesses import LANES, SHARED, Kind, Role, among, distinct, holds, lane_bits, repeat
+from .accesses import LANES, SHARED, Kind, Role, among, by_async_proxy, distinct, holds, lane_bits, repeat
 
 NEVER = np.iinfo(np.int64).max // 2
 MBARRIER_OPS = (Op.MBARRIER_INIT, Op.MBARRIER_ARRIVE, Op.MBARRIER_RESUME)
@@ -205,8 +205,8 @@ class _Replay:
         ordering = bool(memory_fences.any() or (self.events["arg"][atomics] & (ACQUIRE | RELEASE)).any())
         if not ordering:
             atomics &= self._counters(atomics)
-        # Bulk copies see what threads wrote, data and mbarriers, only after a proxy fence.
-        self.parts = 3 if (op == int(Op.BULK_COPY)).any() else 1
+        # Bulk copies and wgmma see what threads wrote, data and mbarriers, only after a proxy fence.
+        self.parts = 3 if by_async_proxy(self.events).any() else 1
         keep = among(op, tuple(REPLAYED)) & (op != int(Op.FENCE))
         keep |= fence == int(FenceKind.MBARRIER_INIT)
         keep |= among(fence, tuple(PROXY_PARTS)) & (self.parts == 3)

@@ -704,7 +704,7 @@ def _fenced(trace, order, event: int) -> bool:
 
 
 def report_proxy(trace, race: Race) -> Finding:
-    """A thread's write that a bulk copy reads or overwrites with no proxy fence between the two."""
+    """A thread's write that a bulk copy reads or overwrites, or wgmma reads, with no proxy fence between the two."""
     events = [trace.events[i] for i in race.events]
     places = [_at(trace, event) for event in events]
     if race.roles[0] == Role.INIT:
@@ -719,8 +719,9 @@ def report_proxy(trace, race: Race) -> Finding:
     if not race.shared:
         space, fence = f"{trace.tensors[race.tensor].name} in global memory", 'fence_proxy("async.global")'
     verb = "overwrites" if race.kinds[1] == Kind.WRITE else "reads"
+    user = f"the bulk copy at {places[1]}" if events[1]["op"] == Op.BULK_COPY else f"wgmma, waited for at {places[1]},"
     message = (
-        f"Missing proxy fence: the bulk copy at {places[1]} {verb} {space} that thread {race.threads[0]} wrote at "
+        f"Missing proxy fence: {user} {verb} {space} that thread {race.threads[0]} wrote at "
         f"{places[0]} ({_count(race.words, 'word')}, block {race.blocks[0]}); the async proxy needs "
         f"cute.arch.{fence} {_fence_place(race)}."
     )
