@@ -189,6 +189,9 @@ class Mapper:
         kind = names.by_name(type(x).__module__, type(x).__name__)
         if isinstance(kind, types.FunctionType):  # a copy operation: its class makes an equal one
             return kind()
+        held = [field.name for field in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else []
+        if held and all(hasattr(x, name) for name in held):  # as a NamedBarrier of __init__ has them
+            return kind(**{name: self.map(getattr(x, name)) for name in held})
         return names.Missing(f"{type(x).__module__}.{type(x).__name__}")
 
     def bound(self, function, instance):

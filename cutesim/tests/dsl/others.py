@@ -16,6 +16,7 @@ from .written import write
 
 T = cutlass_dsl.T
 SIDE_EFFECTS = {"has_side_effects": True, "is_align_stack": False, "asm_dialect": llvm.AsmDialect.AD_ATT}
+MADE_OUTSIDE = pipeline.NamedBarrier(barrier_id=2, num_threads=32)  # by the DSL where it is installed
 
 
 @cutlass_dsl.dsl_user_op
@@ -379,7 +380,7 @@ by_hand:
     state = pipeline.PipelineState(1, Int32(0), Int32(0), Int32(0))
     cute.arch.mbarrier_wait(mbar + state.index, state.phase)
     value = sX[31 - lane]
-    pipeline.NamedBarrier(barrier_id=2, num_threads=32).arrive_and_wait()
+    MADE_OUTSIDE.arrive_and_wait()
     out[lane] = value
 listed @launched(64):
     slots = cutlass.memory.SmemAllocator().allocate_tensor(Float32, cute.make_layout(64), 16)
