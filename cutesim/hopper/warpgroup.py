@@ -116,7 +116,7 @@ def _under_way(g) -> list:
 def fence(**_) -> None:
     """Registers written so far are seen by the products after it."""
     _whole("fence")
-    group().fenced = STATE.run.writes
+    group().fenced = STATE.run.changes
 
 
 def commit_group(**_) -> None:
