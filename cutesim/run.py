@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cutesim.analysis import races
+from cutesim.analysis.races import miscounted
 from cutesim.analysis.unwritten import unwritten_reads
 from cutesim.context import STATE, NotSimulated, SimulationError, fail, interrupted, line_of, refused, without_frames
 from cutesim.language import blame, gaps
@@ -191,6 +192,8 @@ def run_once(
         trace = recorder.finish()
         if not any(finding.kind in STOPS for finding in findings):
             findings += races(trace)
+            if order is None and not findings:  # a search tries the orders that show what comes of it
+                findings += miscounted(trace)
             # A block that reads too early may end too early as well: the read is the cause.
             findings.sort(key=lambda finding: finding.kind != "read before arrival")
             early = {line for finding in findings if finding.kind == "read before arrival" for line in finding.lines}

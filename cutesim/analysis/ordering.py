@@ -125,6 +125,9 @@ class Order:
     width_of: np.ndarray  # (strands,): entries of its cluster's vector (of each part)
     far: dict  # offset of a strand's clock -> {cluster or LOCATIONS: offset of that vector}
     locations: np.ndarray  # addresses of atomics that are followed, in order
+    overtaking: (
+        list  # (event, event of the turn before) of arrivals at a block barrier that may count for the turn before
+    )
 
     def knows_far(self, offset: np.ndarray, vector: np.ndarray, entry: np.ndarray, over: np.ndarray) -> np.ndarray:
         """Whether the clock at each offset has, in another cluster's vector (or LOCATIONS), an entry beyond `over`."""
@@ -383,7 +386,7 @@ class _Replay:
     # ---- the log ----
 
     def run(self) -> Order:
-        barriers, groups = {}, {}
+        barriers, groups, came, overtaking = {}, {}, {}, []
         self.group_done, self.phase_done, self.pending, self.group_read = {}, {}, {}, {}
         self.sending = {}  # (event, mbarrier address) -> [what its threads release, lanes whose transfer has not landed]
         exits, exited = {}, {}
@@ -395,7 +398,14 @@ class _Replay:
             c = self.clusters[int(self.strand_cluster[self.strand_of[w, 0]])]
             if op in (Op.BARRIER, Op.BARRIER_ARRIVE):
                 key = (int(event["block"]), int(event["arg"]), int(event["arg2"]))
-                _join(barriers, key, self._release(c, self._strands(w, mask=event["mask"]), step))
+                strands = self._strands(w, mask=event["mask"])
+                clock = self._release(c, strands, step)
+                entries = self.entry_of[strands]
+                for other, known, when in came.get((*key[:2], key[2] - 1), ()):
+                    if (clock[c.number][known] < when).any():
+                        overtaking.append((int(self.chosen[i]), other))
+                came.setdefault(key, []).append((int(self.chosen[i]), entries, step))
+                _join(barriers, key, clock)
             elif op == Op.BARRIER_RESUME:
                 key = (int(event["block"]), int(event["arg"]), int(event["arg2"]))
                 if key in barriers:
@@ -464,6 +474,7 @@ class _Replay:
             np.array([self.clusters[int(number)].width for number in self.strand_cluster]),
             self.far,
             self.locations,
+            overtaking,
         )
 
     def _fence(self, c: Cluster, strands: list, kind: FenceKind, step: int) -> None:

@@ -729,6 +729,21 @@ def report_proxy(trace, race: Race) -> Finding:
     return Finding("missing proxy fence", message, where, race.blocks[0], race.threads, (race.address,), race.words)
 
 
+def report_overtaking(trace, late: int, early: int) -> Finding:
+    """An arrival at a block barrier that may count for the turn before its own."""
+    events = [trace.events[i] for i in (late, early)]
+    block, number = int(events[0]["block"]), int(events[0]["arg"])
+    warps = [int(event["warp"]) for event in events]
+    name = f"barrier {number}" if number else "barrier 0, the block's own,"
+    message = (
+        f"Barrier counted too early: at {name} warp {warps[0]} comes at {_at(trace, events[0])} for a turn after that of warp "
+        f"{warps[1]} at {_at(trace, events[1])} (block {block}), but nothing makes it wait for that, so it may be counted there. "
+        "Give one of the two another barrier_id, or let the one wait for the other."
+    )
+    threads = tuple(32 * warp for warp in warps)
+    return Finding("barrier count", message, _with_callers(trace, events), block, threads)
+
+
 def _fence_place(race: Race) -> str:
     return "between the two" if race.same_thread else "before the barrier"
 

@@ -31,7 +31,7 @@ from .ordering import (
     level_of,
     replay,
 )
-from .race_reports import Race, one_per_cause, report, report_exit, report_proxy, report_start
+from .race_reports import Race, one_per_cause, report, report_exit, report_overtaking, report_proxy, report_start
 from .requests import tensor_at
 
 MOST_ACCESSES = 512  # of one granule that are compared pair by pair
@@ -66,6 +66,11 @@ def unordered(trace) -> tuple[Race, ...]:
 def unfenced(trace) -> tuple[Race, ...]:
     """Every pair of source lines with a thread's write and a later use of it by a bulk copy or wgmma that no proxy fence joins."""
     return tuple(race for launch in _launches(trace) for race in launch.unfenced())
+
+
+def miscounted(trace) -> tuple[Finding, ...]:
+    """Arrivals at a block barrier that may count for the turn before their own, which the order of the run does not show."""
+    return tuple(report_overtaking(trace, *pair) for launch in _launches(trace) for pair in launch.overtaking())
 
 
 def _launches(trace):
@@ -106,6 +111,18 @@ class _Launch:
 
     def unfenced(self) -> list[Race]:
         return self.pairs[True].unfenced(shared=True) if True in self.pairs else []
+
+    def overtaking(self) -> list:
+        """Arrivals at a block barrier's turn which nothing orders after one of the turn before, a pair for each two lines."""
+        events = self.trace.events[self.chosen]
+        arrives = events[among(events["op"], (Op.BARRIER, Op.BARRIER_ARRIVE))]
+        place = np.stack([arrives[name].astype(np.int64) for name in ("block", "warp", "arg", "arg2")])
+        waited = {*map(tuple, place[:, arrives["op"] == int(Op.BARRIER)].T.tolist())}
+        if all((*who, turn - 1) in waited for *who, turn in place.T.tolist() if turn):
+            return []  # who has waited for the turn before cannot come too early
+        lines = self.trace.events["line"]
+        pairs = {(lines[late], lines[early]): (late, early) for late, early in reversed(self.order.overtaking)}
+        return sorted(pairs.values())
 
     def unfenced_in_global_memory(self) -> list[Race]:
         return self.pairs[False].unfenced(shared=False) if False in self.pairs else []
