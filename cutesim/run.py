@@ -9,6 +9,7 @@ import inspect
 import io
 import textwrap
 import threading
+import typing
 from dataclasses import dataclass
 
 import numpy as np
@@ -492,4 +493,6 @@ def _refuse_another_self(function) -> None:
 
 
 def _text(annotation) -> str:
-    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", None) or str(annotation)
+    if isinstance(annotation, str) or typing.get_origin(annotation) is typing.Union:  # as the DSL's cute.Shape is
+        return str(annotation)
+    return getattr(annotation, "__name__", None) or str(annotation)

@@ -323,11 +323,16 @@ class SimFunction:
         return f"<simulated {self.name}>"
 
 
+STATIC = re.compile(
+    r"\b(Shape|Tile|Coord|Stride|IntTuple)\b"
+)  # annotations whose whole numbers the DSL knows while tracing
+
+
 def cross(x, annotation: str):
     """A number passed to a kernel, as its parameter types it."""
     if type(x) is Literal and "Constexpr" not in annotation:
         return Value(x.dtype, x.a)
-    if "Constexpr" in annotation or type(x) not in (bool, int, float):
+    if "Constexpr" in annotation or type(x) not in (bool, int, float) or STATIC.search(annotation):
         return x
     wanted = TYPES.get(annotation.rpartition(".")[2])
     if wanted is not None:
