@@ -231,6 +231,38 @@ def test_other_results_than_the_reference_s_are_wrong(file, capsys):
     assert main([*words, "--json"]) == 4 and json.loads(capsys.readouterr().out)["verdict"] == "wrong"
 
 
+def test_findings_as_annotations_of_a_workflow(file, capsys, monkeypatch):
+    monkeypatch.chdir(file.parent)
+    odd = file.rename(file.with_name("a,b.py")).name
+    assert main(["check", f"{odd}:scale", *WORDS, "--format", "github"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1  # the verdict
+    assert main(["check", f"{odd}:scale", *WORDS[:3], "n=101", "--format", "github"]) == 1
+    verdict, said = capsys.readouterr().out.splitlines()
+    assert verdict.startswith("finding: out of bounds, ")
+    assert said.startswith("::error file=a%2Cb.py,line=14,title=out of bounds::a,b.py:14: Out of bounds: thread ")
+    for name, has in (("json", "runs"), ("sarif", "$schema")):
+        main(["check", f"{odd}:scale", *WORDS, "--format", name])
+        assert has in json.loads(capsys.readouterr().out)
+    (file.parent / odd).write_text("raise ValueError('100 %\\nof it')")
+    assert main(["check", odd, "--format", "github"]) == 5
+    assert (
+        capsys.readouterr().out.splitlines()[-1].endswith("line=1,title=failed::a,b.py:1: ValueError: 100 %25%0Aof it")
+    )
+    (file.parent / odd).write_text(SCALE.replace("x[i] * factor", "cute.arch.no_such_thing(x[i])"))
+    assert main(["check", f"{odd}:scale", *WORDS, "--format", "github"]) == 3
+    assert capsys.readouterr().out.splitlines()[1].startswith("::warning file=a%2Cb.py,line=1,title=not simulated::")
+
+
+def test_the_module_is_the_command_too(file):
+    ran = subprocess.run(
+        [sys.executable, "-m", "cutesim", "check", f"{file}:scale", *WORDS[:3], "n=101", "--format", "github"],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert ran.returncode == 1 and ",line=14,title=out of bounds::" in ran.stdout, ran.stderr
+
+
 def test_the_first_line_is_the_verdict(file, capsys):
     assert main(["check", f"{file}:scale", *WORDS]) == 0
     assert capsys.readouterr().out.startswith(f"clean: no {LOOKED_FOR} in 1 run (exit status 0)\n")
