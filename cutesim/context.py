@@ -318,6 +318,12 @@ def wrong_kind(message: str, x) -> Exception:
 ON_A_GPU = "; run this cell on a GPU"
 
 
+def refuse_other(call: str, value, *modelled) -> None:
+    """NotSimulated if a parameter has another value than those that are modelled; `call` is as in "mapa with addrspace"."""
+    if value not in modelled:
+        raise not_simulated(f"{call}={value!r}")
+
+
 def not_simulated(name: str, line: Line | None = None, near: str = "", has: str = "") -> NotSimulated:
     """What is raised for something that the simulator does not have; in a notebook it says that a GPU has it.
 

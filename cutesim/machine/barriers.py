@@ -11,7 +11,7 @@ import numpy as np
 
 from cutesim.trace import FenceKind, Op
 
-from ..context import STATE, WARP, NeedsWarps, Waiting, fail, group, here, refused
+from ..context import STATE, WARP, NeedsWarps, Waiting, fail, group, here, refuse_other, refused
 from ..memory.recording import record_event
 from ..values.numeric import Boolean, Value
 from .control import Pending
@@ -209,6 +209,7 @@ def barrier_arrive(*, barrier_id=None, number_of_threads=None, aligned=True, loc
     g = group()
     if number_of_threads is None:
         raise refused("barrier_arrive needs number_of_threads")
+    refuse_other("barrier_arrive with aligned", aligned, True)
     identifier, count = _barrier_id(barrier_id), _thread_count(number_of_threads)
     whole_warps("barrier_arrive")
     if g.warp < 0:
