@@ -1,6 +1,7 @@
 """Run a script that says `import cutlass` where the CuTe DSL is not installed.
 
 python -m cutesim script.py [its arguments]
+python -m cutesim check script.py [...]     the command `cutesim check`
 
 The imports of cutlass in the script, and in modules beside it, are answered with the simulator's names; the script then
 runs its kernels with `cutesim.simulate`. Where the DSL is installed, the script gets the
@@ -22,6 +23,10 @@ USAGE = "python -m cutesim: give it a script, as in `python -m cutesim kernel.py
 def main(argv) -> None:
     if not argv or argv[0].startswith("-"):
         sys.exit(__doc__.strip() if argv else USAGE)
+    if argv[0] == "check":
+        from .command import main as command
+
+        sys.exit(command(argv))
     script = Path(argv[0])
     if not script.is_file():
         sys.exit(f"{USAGE}; there is no file {argv[0]}")

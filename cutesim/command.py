@@ -1,4 +1,4 @@
-"""`cutesim check`: the kernels of a file on the simulator, their findings as text, JSON or SARIF.
+"""`cutesim check`: the kernels of a file on the simulator, their findings as text, JSON, SARIF or annotations of GitHub's.
 
 The first line of the text is the verdict:
 
@@ -45,7 +45,12 @@ def main(argv=None) -> int:
     parser = argparse.ArgumentParser(prog="cutesim", description="CuTe DSL kernels on a simulator, without a GPU.")
     parser.add_argument("--version", action="version", version=f"cutesim {__version__}")
     commands = parser.add_subparsers(metavar="command", required=True)
-    add_arguments(commands.add_parser("check", help="run a file's kernels, and say what is wrong with them"))
+    shape = add_arguments(commands.add_parser("check", help="run a file's kernels, and say what is wrong with them"))
+    shape.add_argument(
+        "--format",
+        choices=["text", "json", "sarif", "github"],
+        help="the same by name; github prints the verdict, and each finding as a workflow command that annotates its line",
+    )
     try:
         return run(parser.parse_args(argv))
     except BrokenPipeError:  # who read the output has had enough
@@ -56,8 +61,8 @@ def main(argv=None) -> int:
         return 130
 
 
-def add_arguments(parser, also="") -> None:
-    """The command's words. `also`: what else than a file the target may be."""
+def add_arguments(parser, also=""):
+    """The command's words; returns the group of those that say how to print. `also`: what else than a file the target may be."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = "Run a kernel on the simulator: findings and traffic."
     parser.epilog = EXAMPLES
@@ -100,6 +105,7 @@ def add_arguments(parser, also="") -> None:
     shape.add_argument(
         "--sarif", action="store_true", help="print the findings as SARIF 2.1.0, which code hosts show at the lines"
     )
+    return shape
 
 
 def at_least_one(text: str, least: int = 1) -> int:
@@ -138,8 +144,11 @@ def run(args, name="cutesim check", show=None, **options) -> int:
     except Unusable as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 2
-    if args.json or args.sarif:
-        print(json.dumps(as_sarif(args.target, outcome) if args.sarif else as_dict(outcome), indent=2))
+    form = getattr(args, "format", None) or ("json" if args.json else "sarif" if args.sarif else "text")
+    if form in ("json", "sarif"):
+        print(json.dumps(as_sarif(args.target, outcome) if form == "sarif" else as_dict(outcome), indent=2))
+    elif form == "github":
+        print("\n".join([str(outcome), *as_annotations(args.target, outcome)]))
     else:
         for sentence in (str(outcome), *outcome.notes, *map(_with_traffic, outcome.runs), *outcome.tensors):
             print(sentence)
@@ -182,16 +191,33 @@ def as_dict(outcome) -> dict:
     }
 
 
-def as_sarif(target: str, outcome) -> dict:
-    """The findings as SARIF 2.1.0; a wrong result, or what ended the file, is one at its first line."""
+def _found(target: str, outcome) -> list:
+    """(kind, level, sentence, [(path, line), ...]) of each; a wrong result, or what ended the file, is at its first line."""
     file = Path(target.partition(".py")[0] + ".py")
     found = [(f.kind, "error", str(f), f.lines) for run in outcome.runs for f in run.findings]
     found += [("wrong result", "error", said, ()) for said in outcome.wrong]
     if outcome.ended:
         found.append((outcome.verdict, "warning" if outcome.verdict == "not simulated" else "error", outcome.ended, ()))
-    results = []
-    for kind, level, said, lines in found:
-        places = [_place(Path(line.file), line.number) for line in lines if line.number] or [_place(file, 1)]
+    places = lambda lines: [(_shown(line.file), line.number) for line in lines if line.number] or [(_shown(file), 1)]  # noqa: E731
+    return [(kind, level, said, places(lines)) for kind, level, said, lines in found]
+
+
+def as_annotations(target: str, outcome) -> list:
+    """The findings as GitHub's workflow commands, which show each at its line."""
+    written = []
+    for kind, level, said, ((path, number), *_) in _found(target, outcome):
+        for char in "%\r\n":
+            said, path = (text.replace(char, f"%{ord(char):02X}") for text in (said, path))
+        path = path.replace(":", "%3A").replace(",", "%2C")
+        written.append(f"::{level} file={path},line={number},title={kind}::{said}")
+    return written
+
+
+def as_sarif(target: str, outcome) -> dict:
+    """The findings as SARIF 2.1.0."""
+    found, results = _found(target, outcome), []
+    for kind, level, said, places in found:
+        places = [_place(*place) for place in places]
         result = {"ruleId": kind, "level": level, "message": {"text": said}, "locations": places[:1]}
         results.append(result | ({"relatedLocations": places[1:]} if places[1:] else {}))
     rules = [{"id": kind} for kind in dict.fromkeys(kind for kind, *_ in found)]
@@ -200,10 +226,14 @@ def as_sarif(target: str, outcome) -> dict:
     return {"$schema": schema, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
 
 
-def _place(file: Path, number: int) -> dict:
-    here = Path.cwd()
-    shown = file.relative_to(here) if file.is_relative_to(here) else file
-    return {"physicalLocation": {"artifactLocation": {"uri": shown.as_posix()}, "region": {"startLine": number}}}
+def _shown(file) -> str:
+    """The path from the working folder on."""
+    file, here = Path(file), Path.cwd()
+    return (file.relative_to(here) if file.is_relative_to(here) else file).as_posix()
+
+
+def _place(path: str, number: int) -> dict:
+    return {"physicalLocation": {"artifactLocation": {"uri": path}, "region": {"startLine": number}}}
 
 
 def traffic(result: dict) -> str:

@@ -82,6 +82,8 @@ class Group:
     bulk_groups: list = field(default_factory=list)
     early: np.ndarray | None = None  # lanes that the kernel before this one may not have ended for, None = no lane
     shape: tuple = (0, 0)  # blocks and threads
+    # Of the register arrays changed in this pass of the innermost `while`, by `RunState.made`; -1 = in no such loop
+    oldest: float = -1
 
     def __post_init__(self):
         self.shape = len(self.blocks), len(self.threads)
@@ -314,6 +316,12 @@ def wrong_kind(message: str, x) -> Exception:
 
 
 ON_A_GPU = "; run this cell on a GPU"
+
+
+def refuse_other(call: str, value, *modelled) -> None:
+    """NotSimulated if a parameter has another value than those that are modelled; `call` is as in "mapa with addrspace"."""
+    if value not in modelled:
+        raise not_simulated(f"{call}={value!r}")
 
 
 def not_simulated(name: str, line: Line | None = None, near: str = "", has: str = "") -> NotSimulated:

@@ -57,6 +57,7 @@ TYPES = {
 LONG = {long: long for long in TYPES.values()} | {"fp64": "float64", "fp32": "float32", "fp16": "float16"} | TYPES
 WORDS = {"true": True, "false": False, "none": None}
 MOST_ELEMENTS = 2**28  # of a tensor: 2 GB in float64
+PIECE = 1 << 16  # elements of a tensor that are made at a time
 TENSOR = re.compile(r"(?P<type>[a-z]+\d*):(?P<shape>\d+(x\d+)*)(:(?P<values>.+))?")
 
 
@@ -469,19 +470,22 @@ def argument(word: str, rng):
 
 
 def _tensor(dtype: str, shape: tuple, values: str, rng, word: str):
-    floats = "float" in dtype
-    if values == "random":
-        numbers = rng.standard_normal(shape) if floats else rng.integers(0, 2 if dtype == "bool" else 100, shape)
-    elif values == "arange":
-        numbers = np.arange(np.prod(shape, dtype=int)).reshape(shape)
-    else:
-        try:
-            numbers = np.full(shape, float(values) if floats else int(values))
-        except ValueError:
-            raise Unusable(
-                f"{word!r}: values are random, arange, nan (of floats) or a number, not {values!r}"
-            ) from None
-    return Array.bf16(numbers) if dtype == "bfloat16" else numbers.astype(dtype)
+    floats, half = "float" in dtype, dtype == "bfloat16"
+    try:
+        number = 0 if values in ("random", "arange") else float(values) if floats else int(values)
+    except ValueError:
+        raise Unusable(f"{word!r}: values are random, arange, nan (of floats) or a number, not {values!r}") from None
+    flat = np.empty(math.prod(shape), np.uint16 if half else dtype)
+    for first in range(0, len(flat), PIECE):  # drawn numbers are of 8 bytes each
+        count = min(PIECE, len(flat) - first)
+        if values == "random":
+            numbers = rng.standard_normal(count) if floats else rng.integers(0, 2 if dtype == "bool" else 100, count)
+        elif values == "arange":
+            numbers = np.arange(first, first + count)
+        else:
+            numbers = np.full(count, number)
+        flat[first : first + count] = Array.bf16(numbers).bits if half else numbers.astype(dtype)
+    return Array(flat.reshape(shape), BFloat16) if half else flat.reshape(shape)
 
 
 def _for_host(x):

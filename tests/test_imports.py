@@ -30,7 +30,8 @@ ROOMS = {
         "orders",
         "simulation",
         "mutants files",
-        "command pytest_plugin __main__",
+        "command pytest_plugin",
+        "__main__",
     ),
     "quack_tutorial": (
         "above hardware machine kernel_cache reference myst",

@@ -106,6 +106,11 @@ def repeat(values, times) -> np.ndarray:
     return np.repeat(values, np.asarray(times, np.intp))
 
 
+def by_async_proxy(events) -> np.ndarray:
+    """Which events reach memory through the async proxy: bulk copies, and the reads of wgmma."""
+    return (events["op"] == int(Op.BULK_COPY)) | (events["op"] == int(Op.LOAD)) & (events["arg"] == 1)
+
+
 def granules(table: Accesses) -> tuple[int, np.ndarray, np.ndarray]:
     """Every access in pieces of equal size: their bytes, the row of the table that each is of, and its address over the bytes."""
     size = int(np.gcd(np.gcd.reduce(table.address), np.gcd.reduce(table.size)))

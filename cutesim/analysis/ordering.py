@@ -25,9 +25,9 @@ each address (vector LOCATIONS). Where nobody reads what an atomic gives (`arg2`
 have come the other way round. A plain store to the address is not taken to end the chain: where it is ordered with the
 atomics, so is what they release, and where it is not, it races with them.
 
-Where there are bulk copies, each vector has two more parts: what proxy fences have made visible to them, in shared memory
-(PROXY_ASYNC_SHARED), in global memory (PROXY_ASYNC_GLOBAL), or both (PROXY_ASYNC). A fence copies the first part to another,
-and edges join each. mbarrier_init_fence does so for the thread's inits alone.
+Where there are bulk copies or products of wgmma, each vector has two more parts: what proxy fences have made visible to them, in
+shared memory (PROXY_ASYNC_SHARED), in global memory (PROXY_ASYNC_GLOBAL), or both (PROXY_ASYNC). A fence copies the first part to
+another, and edges join each. mbarrier_init_fence does so for the thread's inits alone.
 
 Not covered: flags that are stored and loaded without atomics.
 """
@@ -41,7 +41,7 @@ import numpy as np
 
 from cutesim.trace import COPY_WAIT, READ_WAIT, FenceKind, Op
 
-from .accesses import LANES, SHARED, Kind, Role, among, distinct, holds, lane_bits, repeat
+from .accesses import LANES, SHARED, Kind, Role, among, by_async_proxy, distinct, holds, lane_bits, repeat
 
 NEVER = np.iinfo(np.int64).max // 2
 MBARRIER_OPS = (Op.MBARRIER_INIT, Op.MBARRIER_ARRIVE, Op.MBARRIER_RESUME)
@@ -125,6 +125,9 @@ class Order:
     width_of: np.ndarray  # (strands,): entries of its cluster's vector (of each part)
     far: dict  # offset of a strand's clock -> {cluster or LOCATIONS: offset of that vector}
     locations: np.ndarray  # addresses of atomics that are followed, in order
+    overtaking: (
+        list  # (event, event of the turn before) of arrivals at a block barrier that may count for the turn before
+    )
 
     def knows_far(self, offset: np.ndarray, vector: np.ndarray, entry: np.ndarray, over: np.ndarray) -> np.ndarray:
         """Whether the clock at each offset has, in another cluster's vector (or LOCATIONS), an entry beyond `over`."""
@@ -205,8 +208,8 @@ class _Replay:
         ordering = bool(memory_fences.any() or (self.events["arg"][atomics] & (ACQUIRE | RELEASE)).any())
         if not ordering:
             atomics &= self._counters(atomics)
-        # Bulk copies see what threads wrote, data and mbarriers, only after a proxy fence.
-        self.parts = 3 if (op == int(Op.BULK_COPY)).any() else 1
+        # Bulk copies and wgmma see what threads wrote, data and mbarriers, only after a proxy fence.
+        self.parts = 3 if by_async_proxy(self.events).any() else 1
         keep = among(op, tuple(REPLAYED)) & (op != int(Op.FENCE))
         keep |= fence == int(FenceKind.MBARRIER_INIT)
         keep |= among(fence, tuple(PROXY_PARTS)) & (self.parts == 3)
@@ -383,7 +386,7 @@ class _Replay:
     # ---- the log ----
 
     def run(self) -> Order:
-        barriers, groups = {}, {}
+        barriers, groups, came, overtaking = {}, {}, {}, []
         self.group_done, self.phase_done, self.pending, self.group_read = {}, {}, {}, {}
         self.sending = {}  # (event, mbarrier address) -> [what its threads release, lanes whose transfer has not landed]
         exits, exited = {}, {}
@@ -395,7 +398,14 @@ class _Replay:
             c = self.clusters[int(self.strand_cluster[self.strand_of[w, 0]])]
             if op in (Op.BARRIER, Op.BARRIER_ARRIVE):
                 key = (int(event["block"]), int(event["arg"]), int(event["arg2"]))
-                _join(barriers, key, self._release(c, self._strands(w, mask=event["mask"]), step))
+                strands = self._strands(w, mask=event["mask"])
+                clock = self._release(c, strands, step)
+                entries = self.entry_of[strands]
+                for other, known, when in came.get((*key[:2], key[2] - 1), ()):
+                    if (clock[c.number][known] < when).any():
+                        overtaking.append((int(self.chosen[i]), other))
+                came.setdefault(key, []).append((int(self.chosen[i]), entries, step))
+                _join(barriers, key, clock)
             elif op == Op.BARRIER_RESUME:
                 key = (int(event["block"]), int(event["arg"]), int(event["arg2"]))
                 if key in barriers:
@@ -464,6 +474,7 @@ class _Replay:
             np.array([self.clusters[int(number)].width for number in self.strand_cluster]),
             self.far,
             self.locations,
+            overtaking,
         )
 
     def _fence(self, c: Cluster, strands: list, kind: FenceKind, step: int) -> None:

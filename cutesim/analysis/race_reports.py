@@ -704,7 +704,7 @@ def _fenced(trace, order, event: int) -> bool:
 
 
 def report_proxy(trace, race: Race) -> Finding:
-    """A thread's write that a bulk copy reads or overwrites with no proxy fence between the two."""
+    """A thread's write that a bulk copy reads or overwrites, or wgmma reads, with no proxy fence between the two."""
     events = [trace.events[i] for i in race.events]
     places = [_at(trace, event) for event in events]
     if race.roles[0] == Role.INIT:
@@ -719,13 +719,29 @@ def report_proxy(trace, race: Race) -> Finding:
     if not race.shared:
         space, fence = f"{trace.tensors[race.tensor].name} in global memory", 'fence_proxy("async.global")'
     verb = "overwrites" if race.kinds[1] == Kind.WRITE else "reads"
+    user = f"the bulk copy at {places[1]}" if events[1]["op"] == Op.BULK_COPY else f"wgmma, waited for at {places[1]},"
     message = (
-        f"Missing proxy fence: the bulk copy at {places[1]} {verb} {space} that thread {race.threads[0]} wrote at "
+        f"Missing proxy fence: {user} {verb} {space} that thread {race.threads[0]} wrote at "
         f"{places[0]} ({_count(race.words, 'word')}, block {race.blocks[0]}); the async proxy needs "
         f"cute.arch.{fence} {_fence_place(race)}."
     )
     where = _with_callers(trace, events)
     return Finding("missing proxy fence", message, where, race.blocks[0], race.threads, (race.address,), race.words)
+
+
+def report_overtaking(trace, late: int, early: int) -> Finding:
+    """An arrival at a block barrier that may count for the turn before its own."""
+    events = [trace.events[i] for i in (late, early)]
+    block, number = int(events[0]["block"]), int(events[0]["arg"])
+    warps = [int(event["warp"]) for event in events]
+    name = f"barrier {number}" if number else "barrier 0, the block's own,"
+    message = (
+        f"Barrier counted too early: at {name} warp {warps[0]} comes at {_at(trace, events[0])} for a turn after that of warp "
+        f"{warps[1]} at {_at(trace, events[1])} (block {block}), but nothing makes it wait for that, so it may be counted there. "
+        "Give one of the two another barrier_id, or let the one wait for the other."
+    )
+    threads = tuple(32 * warp for warp in warps)
+    return Finding("barrier count", message, _with_callers(trace, events), block, threads)
 
 
 def _fence_place(race: Race) -> str:

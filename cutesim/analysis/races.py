@@ -4,8 +4,8 @@ Independent of the schedule that the simulator happened to run: `ordering` says 
 accesses to each byte. First every access is compared with the accesses just before it, which decides for each byte
 whether all is ordered, since order is transitive; only bytes where it is not are compared pair by pair.
 
-What a bulk copy reads or overwrites must be ordered after what threads wrote there *and* have passed a proxy fence of that
-memory on the way: see `_Pairs.unfenced`.
+What a bulk copy reads or overwrites, or wgmma reads, must be ordered after what threads wrote there *and* have passed a proxy fence
+of that memory on the way: see `_Pairs.unfenced`.
 
 Not covered: paths that were not executed, proxy fences between clusters, launches that overlap.
 """
@@ -19,7 +19,7 @@ import numpy as np
 
 from cutesim.trace import SMEM_BLOCK_BITS, Finding, Op
 
-from .accesses import COPIES, Accesses, Kind, Role, accesses, among, distinct, granules, holds, repeat
+from .accesses import COPIES, Accesses, Kind, Role, accesses, among, by_async_proxy, distinct, granules, holds, repeat
 from .ordering import (
     BLOCK_LEVEL,
     CLUSTER_LEVEL,
@@ -31,7 +31,7 @@ from .ordering import (
     level_of,
     replay,
 )
-from .race_reports import Race, one_per_cause, report, report_exit, report_proxy, report_start
+from .race_reports import Race, one_per_cause, report, report_exit, report_overtaking, report_proxy, report_start
 from .requests import tensor_at
 
 MOST_ACCESSES = 512  # of one granule that are compared pair by pair
@@ -64,8 +64,13 @@ def unordered(trace) -> tuple[Race, ...]:
 
 
 def unfenced(trace) -> tuple[Race, ...]:
-    """Every pair of source lines with a thread's write and a bulk copy's later use of it that no proxy fence joins."""
+    """Every pair of source lines with a thread's write and a later use of it by a bulk copy or wgmma that no proxy fence joins."""
     return tuple(race for launch in _launches(trace) for race in launch.unfenced())
+
+
+def miscounted(trace) -> tuple[Finding, ...]:
+    """Arrivals at a block barrier that may count for the turn before their own, which the order of the run does not show."""
+    return tuple(report_overtaking(trace, *pair) for launch in _launches(trace) for pair in launch.overtaking())
 
 
 def _launches(trace):
@@ -106,6 +111,18 @@ class _Launch:
 
     def unfenced(self) -> list[Race]:
         return self.pairs[True].unfenced(shared=True) if True in self.pairs else []
+
+    def overtaking(self) -> list:
+        """Arrivals at a block barrier's turn which nothing orders after one of the turn before, a pair for each two lines."""
+        events = self.trace.events[self.chosen]
+        arrives = events[among(events["op"], (Op.BARRIER, Op.BARRIER_ARRIVE))]
+        place = np.stack([arrives[name].astype(np.int64) for name in ("block", "warp", "arg", "arg2")])
+        waited = {*map(tuple, place[:, arrives["op"] == int(Op.BARRIER)].T.tolist())}
+        if all((*who, turn - 1) in waited for *who, turn in place.T.tolist() if turn):
+            return []  # who has waited for the turn before cannot come too early
+        lines = self.trace.events["line"]
+        pairs = {(lines[late], lines[early]): (late, early) for late, early in reversed(self.order.overtaking)}
+        return sorted(pairs.values())
 
     def unfenced_in_global_memory(self) -> list[Race]:
         return self.pairs[False].unfenced(shared=False) if False in self.pairs else []
@@ -330,25 +347,31 @@ class _Pairs:
         return self._gathered(first, second, hazard, shared)
 
     def unfenced(self, shared: bool) -> list[Race]:
-        """Threads' writes that are ordered before a bulk copy reads or overwrites them, but with no proxy fence on the way.
+        """Threads' writes that are ordered before a bulk copy reads or overwrites them, or wgmma reads them, but with no proxy
+        fence on the way.
 
-        Only writes since a bulk copy last wrote the same bytes count. cp.async writes as a thread does. An mbarrier's init is
-        such a write, which the bulk copy that it counts reads.
+        Only writes since a bulk copy last wrote the same bytes count. cp.async writes as a thread does, for a bulk copy alone. An
+        mbarrier's init is such a write, which the bulk copy that it counts reads.
         """
-        bulk = self.trace.events["op"][self.event] == int(Op.BULK_COPY)
-        uses = np.nonzero(bulk)[0]
-        if not len(uses):
+        events = self.trace.events[self.event]
+        bulk, uses = events["op"] == int(Op.BULK_COPY), by_async_proxy(events)
+        written = (self.kind != Kind.READ) & among(self.role, (Role.PLAIN, Role.GROUP, Role.INIT)) & ~bulk
+        uses = np.nonzero(uses)[0]
+        if not len(uses) or not written.any():
             return []
         begin = np.searchsorted(self.granule, self.granule[uses])
         overwritten = np.maximum.accumulate(
             np.where(bulk & (self.kind == Kind.WRITE), np.arange(len(bulk), dtype=np.int64) + 1, 0)
         )
         begin = np.maximum(begin, np.where(uses > 0, overwritten[uses - 1], 0))
+        before = np.concatenate([[0], np.cumsum(written)])
+        some = before[uses] > before[begin]
+        uses, begin = uses[some], begin[some]
         found_a, found_b = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for part in _chunks(uses - begin):
             a = _ranges(begin[part], (uses - begin)[part])
             b = repeat(uses[part], (uses - begin)[part])
-            generic = (self.kind[a] != Kind.READ) & among(self.role[a], (Role.PLAIN, Role.GROUP, Role.INIT)) & ~bulk[a]
+            generic = written[a] & (bulk[b] | (self.role[a] == Role.PLAIN))
             if shared:
                 counts = (self.role[b] == Role.PHASE) & (self.kind[b] == Kind.READ)  # on an mbarrier
                 generic &= (self.role[a] == Role.INIT) == counts

@@ -223,7 +223,7 @@ def _bulk(name: str, target, source, nbytes, mbar) -> None:
         if count <= 0 or count % 16:
             raise refused(f"a bulk copy moves a multiple of 16 bytes, got {count}")
         g.push(amount.a == count)
-        bulk_copy(None, _run(source, count, source), _run(target, count, source), mbar)
+        bulk_copy(_run(source, count, source), _run(target, count, source), mbar)
         g.pop()
 
 

@@ -21,7 +21,7 @@ import operator
 
 import numpy as np
 
-from ..context import STATE, group, here, not_simulated, refused
+from ..context import STATE, group, here, not_simulated, refuse_other, refused
 from ..machine.warps import FULL_MASK, ShuffleKind, shuffle
 from ..values import mathops
 from ..values import numeric as nm
@@ -78,6 +78,7 @@ def fma_packed_f32x2(src_a, src_b, src_c, *, rnd=None, ftz=False, **_) -> tuple:
 
 def _packed(name: str, function):
     def call(src_a, src_b, *, src_c=None, rnd=None, ftz=False, **_) -> tuple:
+        refuse_other(f"{name} with src_c", src_c, None)
         return _settled((function(a, b) for a, b in _pairs(name, rnd, ftz, src_a, src_b)), ftz)
 
     call.__name__ = call.__qualname__ = name

@@ -17,7 +17,7 @@ Not covered: the other copies and the products of the primitives; any other use 
 
 from __future__ import annotations
 
-from ..context import not_simulated, refused, wrong_kind
+from ..context import group, not_simulated, refuse_other, refused, wrong_kind
 from ..dialect import packed
 from ..dialect.dialects import Vector, VectorType
 from ..layouts.layout import Layout
@@ -94,12 +94,15 @@ def mbarrier_wait_parity(addr, phase, kind, *, scope=None, order=None, **_):
     """Whether the phase has completed: TRY may wait a while for it, TEST does not."""
     if order is not None and _word(order) != "ACQUIRE":
         raise not_simulated(f"mbarrier_wait_parity with order={_word(order)}")
+    # A wait learns what is released to its cluster; without one that is its block.
+    scopes = ("CLUSTER", "CTA") if group().launch.cluster_size == 1 else ("CLUSTER",)
+    refuse_other("mbarrier_wait_parity with scope", "CLUSTER" if scope is None else _word(scope), *scopes)
     wait = mbarriers.mbarrier_try_wait if _word(kind) == "TRY" else mbarriers.mbarrier_test_wait
     return wait(pointer_of(addr), phase)
 
 
 def mbarrier_try_wait_parity(addr, phase, *, time_limit=None, scope=None, order=None, **_):
-    return mbarrier_wait_parity(addr, phase, "TRY", order=order)
+    return mbarrier_wait_parity(addr, phase, "TRY", scope=scope, order=order)
 
 
 barrier_cluster_arrive, barrier_cluster_arrive_relaxed = cluster.cluster_arrive, cluster.cluster_arrive_relaxed
@@ -110,6 +113,7 @@ def mapa(addr, cta_rank, *, addrspace=7, **_) -> Pointer:
     """The same place in the shared memory of the block of that rank."""
     if not isinstance(addr, Pointer):
         raise not_simulated("mapa of a cutlass.Array; give it the array's data_ptr()")
+    refuse_other("mapa with addrspace", addrspace, 7)
     return cluster.map_dsmem_ptr(addr, cta_rank)
 
 

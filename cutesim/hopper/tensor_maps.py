@@ -27,7 +27,7 @@ import numpy as np
 
 from cutesim.trace import SMEM_BLOCK_BITS, Op, Space
 
-from ..context import STATE, WARP, fail, group, here, not_simulated, refused
+from ..context import STATE, WARP, fail, group, here, not_simulated, refuse_other, refused
 from ..layouts import layout as la
 from ..layouts import layout_algebra as algebra
 from ..layouts.layout import Basis, Layout
@@ -136,6 +136,7 @@ def make_tiled_tma_atom(
     """The map of a tensor for tiles that lie in shared memory as `smem_layout` says."""
     if not isinstance(op, CopyOp) or "Tile" not in op.name:
         raise not_simulated(f"make_tiled_tma_atom of {op!r}")
+    refuse_other("make_tiled_tma_atom with internal_type", internal_type, None, gmem_tensor.element_type)
     if isinstance(smem_layout, ComposedLayout):
         smem_layout = smem_layout.outer
     tiler = cta_tiler if isinstance(cta_tiler, tuple) else (cta_tiler,)
@@ -374,7 +375,7 @@ class Tile:
         source = memory.flat(self.atom.dtype)
         for target in rows:
             find(target, offset, self.atom.op.name)
-            require_alive(target, where)
+            require_alive(target)
             flat, index = self._flat(target)
             move = Move(source, self.global_index, flat, index, self.inside, self.atom.dtype, zeros=True)
             steps = self._record(target, (int(g.launch.row_blocks[target]) << SMEM_BLOCK_BITS) | offset)

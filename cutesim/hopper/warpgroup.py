@@ -18,13 +18,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cutesim.trace import Op
+
 from ..context import STATE, fail, group, here, refused
 from ..layouts import layout as la
 from ..layouts import layout_algebra as algebra
 from ..layouts.layout import Layout
 from ..machine.barriers import whole_warps
 from ..machine.copying import CopyUniversalOp
-from ..memory.pointers import read
+from ..memory.pointers import read_raw
+from ..memory.recording import record_event
 from ..memory.registers import Registers
 from ..memory.swizzle import ComposedLayout, Swizzle
 from ..memory.tensor import Tensor, element_offsets
@@ -113,7 +116,7 @@ def _under_way(g) -> list:
 def fence(**_) -> None:
     """Registers written so far are seen by the products after it."""
     _whole("fence")
-    group().fenced = STATE.run.writes
+    group().fenced = STATE.run.changes
 
 
 def commit_group(**_) -> None:
@@ -133,6 +136,7 @@ def wait_group(n, **_) -> None:
         for product in done:
             if not any(p.d.pointer.memory is product.d.pointer.memory for later in groups for p in later):
                 product.d.pointer.memory.pending = None
+    record_event(Op.SYNC_WARP)  # it is .sync.aligned: each lane goes on once all have come
 
 
 def _whole(what: str) -> None:
@@ -234,7 +238,8 @@ def _shared(tensor: Tensor, rows: int, k: int) -> np.ndarray:
         lane_offset = np.tile(padded, max(1, len(g.threads) // 32))[None, :]
         keep = np.tile(np.arange(32) < len(mine), max(1, len(g.threads) // 32))[None, :, None]
         pointer = tensor.pointer.shifted(lane_offset, tensor.pointer.alignment)
-        data = read(pointer, np.arange(width, dtype=np.int64), width, keep)
+        raw = read_raw(pointer, np.arange(width, dtype=np.int64), width, keep, Op.LOAD, None, arg=1)
+        data = pointer.dtype.decode(raw)
         data = np.broadcast_to(data, (*g.shape, width)).reshape(len(g.blocks), -1, 32, width)[:, :, : len(mine)]
         found[:, :, order[mine[0] * width : (mine[-1] + 1) * width]] = data.reshape(len(g.blocks), data.shape[1], -1)
     # column-major: (rows, k) of the instruction, then its rests

@@ -17,7 +17,7 @@ from cutesim.trace import Line
 from ..context import line_of
 from ..dialect import names
 from .proxies import _is_dsl, _is_foreign, undecorated
-from .rewrite import STATEMENTS, _find, _kind, functions_in
+from .rewrite import STATEMENTS, _kind, find, functions_in, place_of
 
 
 def lacking(target, mapper) -> list[tuple[str, Line]]:
@@ -62,7 +62,7 @@ def _source(function):
     code = function.__code__
     text = "".join(linecache.getlines(code.co_filename, function.__globals__))
     try:
-        return _find(functions_in(text, code.co_filename), code.co_name, code.co_firstlineno) if text else None
+        return find(functions_in(text, code.co_filename), code.co_name, place_of(code)) if text else None
     except Exception:  # what cannot be read is said when it runs
         return None
 

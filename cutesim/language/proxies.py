@@ -189,6 +189,9 @@ class Mapper:
         kind = names.by_name(type(x).__module__, type(x).__name__)
         if isinstance(kind, types.FunctionType):  # a copy operation: its class makes an equal one
             return kind()
+        held = [field.name for field in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else []
+        if held and all(hasattr(x, name) for name in held):  # as a NamedBarrier of __init__ has them
+            return kind(**{name: self.map(getattr(x, name)) for name in held})
         return names.Missing(f"{type(x).__module__}.{type(x).__name__}")
 
     def bound(self, function, instance):
@@ -320,11 +323,16 @@ class SimFunction:
         return f"<simulated {self.name}>"
 
 
+STATIC = re.compile(
+    r"\b(Shape|Tile|Coord|Stride|IntTuple)\b"
+)  # annotations whose whole numbers the DSL knows while tracing
+
+
 def cross(x, annotation: str):
     """A number passed to a kernel, as its parameter types it."""
     if type(x) is Literal and "Constexpr" not in annotation:
         return Value(x.dtype, x.a)
-    if "Constexpr" in annotation or type(x) not in (bool, int, float):
+    if "Constexpr" in annotation or type(x) not in (bool, int, float) or STATIC.search(annotation):
         return x
     wanted = TYPES.get(annotation.rpartition(".")[2])
     if wanted is not None:

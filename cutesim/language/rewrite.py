@@ -78,16 +78,16 @@ def rewrite(fn) -> Rewritten:
     if not text:
         raise source_problem(fn)
     turns = STATE.run is not None and STATE.run.order is not None and STATE.run.order.notes_memory
-    result = _rewrite(text, code.co_filename, code.co_firstlineno, code.co_name, code.co_freevars, turns)
+    result = _rewrite(text, code.co_filename, place_of(code), code.co_name, code.co_freevars, turns)
     if result is None:
         raise source_problem(fn)
     return result
 
 
 @lru_cache(maxsize=1024)
-def _rewrite(text: str, file: str, first_line: int, name: str, free: tuple, turns: bool) -> Rewritten | None:
+def _rewrite(text: str, file: str, place: tuple, name: str, free: tuple, turns: bool) -> Rewritten | None:
     try:
-        node = _find(functions_in(text, file), name, first_line)
+        node = find(functions_in(text, file), name, place)
     except SyntaxError:
         return None
     if node is None:
@@ -128,9 +128,20 @@ class _List(ast.NodeTransformer):
         return node
 
 
-def _find(functions: tuple, name: str, first_line: int):
+def place_of(code) -> tuple:
+    """The first line of a function's code; of a lambda's also where its body is, as (line, byte)."""
+    inside = [(p[0], p[2]) for p in code.co_positions() if p[2]] if code.co_name == "<lambda>" else ()
+    return code.co_firstlineno, max(inside, default=None)
+
+
+def find(functions: tuple, name: str, place: tuple):
+    """The node of the function that has this name and place."""
+    first_line, inside = place
     if name == "<lambda>":
         found = [node for node in functions if isinstance(node, ast.Lambda) and node.lineno == first_line]
+        if len(found) > 1 and inside is not None:
+            found = [n for n in found if (n.lineno, n.col_offset) <= inside < (n.end_lineno, n.end_col_offset)]
+            found = found[-1:]  # the innermost, which ast.walk gives last
         if len(found) > 1:
             raise NotSimulated(
                 f"not simulated: {len(found)} lambdas on line {first_line}, which the simulator cannot tell apart"

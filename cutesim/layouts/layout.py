@@ -362,7 +362,9 @@ def product_each(x):
 
 
 def ceil_div(a, b):
-    """a / b rounded up, mode by mode; a tuple over an int divides its product."""
+    """a / b rounded up, mode by mode; a tuple over an int divides its product, and an int over (n,) is an int."""
+    if isinstance(b, tuple) and len(b) == 1 and not isinstance(a, tuple):
+        return ceil_div(a, b[0])
     if not isinstance(b, tuple):
         return (product(a) + b - 1) // b
     if not isinstance(a, tuple) or len(a) < len(b):

@@ -271,7 +271,7 @@ def send_words(smem_ptr, parts, mbar_ptr, peer_cta_rank) -> None:
     target_rows = np.broadcast_to(target.rows, g.shape)
     for row, offset, b, t in places(barrier):
         find(row, offset, "store_async_dsmem")
-        require_alive(int(target_rows[b, t]), where)
+        require_alive(int(target_rows[b, t]))
 
         block = int(g.blocks[b])
         move = functools.partial(_store_words, flat, index[b, t].copy(), raw[b, t].copy())
@@ -290,7 +290,7 @@ def _store_words(flat, index, words) -> None:
     flat[index] = words
 
 
-def require_alive(row: int, where) -> None:
+def require_alive(row: int) -> None:
     launch = group().launch
     block = int(launch.row_blocks[row])
     if group().warp >= 0 and launch.live_warps.get(block, 1) == 0:
@@ -323,7 +323,7 @@ class BulkMove:
             STATE.run.shadows.move(self.source_flat, self.source, self.target_flat, self.target, self.count)
 
 
-def bulk_copy(atom, src, dst, mbar_ptr=None) -> None:
+def bulk_copy(src, dst, mbar_ptr=None) -> None:
     """cp.async.bulk by each active thread: a contiguous run between global and shared memory."""
     g = group()
     nbytes = len(element_offsets(src.layout)) * src.dtype.itemsize

@@ -11,9 +11,9 @@ import numpy as np
 
 from cutesim.trace import FenceKind, Op
 
-from ..context import STATE, WARP, NeedsWarps, Waiting, fail, group, here, refused
+from ..context import STATE, WARP, NeedsWarps, Waiting, fail, group, here, refuse_other, refused
 from ..memory.recording import record_event
-from ..values.numeric import Boolean, Value, constant_number
+from ..values.numeric import Boolean, Value
 from .control import Pending
 from .warps import FULL_MASK, active_lanes, by_mask, mask_of, require_all
 
@@ -106,9 +106,7 @@ def barrier(*, barrier_id=None, number_of_threads=None, loc=None, ip=None):
     """bar.sync: the warp waits until the block's warps (or `number_of_threads`) have arrived."""
     g = group()
     identifier = _barrier_id(barrier_id)
-    count = None if number_of_threads is None else constant_number(number_of_threads, "number_of_threads")
-    if count is not None and (count <= 0 or count % WARP):
-        raise refused(f"number_of_threads={count} must be a multiple of {WARP}")
+    count = _thread_count(number_of_threads)
     whole_warps("barrier", *_named_advice(identifier, count))
     if g.warp < 0:
         if count is not None and count != g.shape[1]:
@@ -129,15 +127,26 @@ def sync_threads(loc=None, ip=None):
     return barrier()
 
 
+def _thread_count(number_of_threads) -> int | None:
+    count = _of_a_warp(number_of_threads, "number_of_threads")
+    if count is not None and (count <= 0 or count % WARP):
+        raise refused(f"number_of_threads={count} must be a multiple of {WARP}")
+    return count
+
+
+def _of_a_warp(number, what: str) -> int | None:
+    """A number that is the same for all lanes of a warp that are on."""
+    if not isinstance(number, Value):
+        return number if number is None else int(number)
+    g = group()
+    flat = np.broadcast_to(number.a, g.shape)[g.active()]
+    if (flat != flat[0]).any():
+        raise NeedsWarps if g.warp < 0 else refused(f"{what} must be the same for the whole warp")
+    return int(flat[0])
+
+
 def _barrier_id(barrier_id) -> int:
-    if isinstance(barrier_id, Value):
-        flat = barrier_id.a.reshape(-1)
-        if (flat != flat[0]).any():
-            raise (
-                NeedsWarps if group().warp < 0 else refused("a barrier's number must be the same for the whole warp")
-            )
-        barrier_id = int(flat[0])
-    identifier = 0 if barrier_id is None else int(barrier_id)
+    identifier = _of_a_warp(barrier_id, "a barrier's number") or 0
     if not 0 <= identifier < 16:
         raise refused(f"barrier {identifier} does not exist: a block has barriers 0 to 15")
     return identifier
@@ -200,7 +209,8 @@ def barrier_arrive(*, barrier_id=None, number_of_threads=None, aligned=True, loc
     g = group()
     if number_of_threads is None:
         raise refused("barrier_arrive needs number_of_threads")
-    identifier, count = _barrier_id(barrier_id), constant_number(number_of_threads, "number_of_threads")
+    refuse_other("barrier_arrive with aligned", aligned, True)
+    identifier, count = _barrier_id(barrier_id), _thread_count(number_of_threads)
     whole_warps("barrier_arrive")
     if g.warp < 0:
         raise NeedsWarps

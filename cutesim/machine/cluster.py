@@ -11,7 +11,7 @@ import numpy as np
 
 from cutesim.trace import Op, Space
 
-from ..context import WARP, Waiting, fail, group, here, refused
+from ..context import WARP, Waiting, fail, group, here, refuse_other, refused
 from ..memory.pointers import Pointer
 from ..memory.recording import record_event
 from ..values.arithmetic import int32
@@ -86,11 +86,13 @@ def _cluster_arrive(relaxed: bool) -> None:
 
 
 def cluster_arrive(*, aligned=None, **_) -> None:
+    refuse_other("cluster_arrive with aligned", aligned, None, True)
     _cluster_arrive(False)
 
 
 def cluster_arrive_relaxed(*, aligned=None, **_) -> None:
     """Arrive without releasing: orders no ordinary memory access."""
+    refuse_other("cluster_arrive_relaxed with aligned", aligned, None, True)
     _cluster_arrive(True)
 
 

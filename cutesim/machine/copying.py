@@ -218,7 +218,7 @@ def copy(atom, src, dst, *, pred=None, mbar_ptr=None, **more) -> None:
             f"{op.name} copies {_space(op.source)} to {_space(op.target)}, got {_space(src.memspace)} to {_space(dst.memspace)}"
         )
     if op.is_bulk:
-        bulk_copy(atom, src, dst, mbar_ptr)
+        bulk_copy(src, dst, mbar_ptr)
         return
     if count % values:
         raise refused(f"cute.copy: {count} values are not a multiple of the atom's {values}")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import time
 
 import numpy as np
 
-from ..context import STATE, Waiting, any_of, fail, group, here, refused, spread
+from ..context import STATE, Waiting, any_of, executing, fail, group, here, refused, spread
 from ..values.numeric import Int32, TensorSSA, Value, truth
 from .joins import GONE, Unbound, carries_values, copies, entering, merge, refuse_objects, settle
 
@@ -228,7 +229,7 @@ class _RangeLoop(_Carried):
 
 class _WhileLoop(_Carried):
     dynamic = constant = False
-    idle = 0  # passes in a row that changed neither a variable nor memory
+    idle = 0  # passes in a row that changed neither a variable nor memory, nor registers that outlive the pass
     writes = -1
 
     def test(self, condition, constant=False) -> bool:
@@ -247,8 +248,10 @@ class _WhileLoop(_Carried):
             refuse_objects(names, values)
 
     def enter(self, names, values):
-        self.writes = STATE.run.writes
+        self.writes, self.made = STATE.run.writes, STATE.run.made
         if self.dynamic:
+            g = executing()
+            self.outer, g.oldest = g.oldest, math.inf
             return super().enter(names, values)
         check_budget()
         return values
@@ -259,7 +262,13 @@ class _WhileLoop(_Carried):
         result = super().leave(names, values)
         # What a pass binds anew it does not hand on.
         handed_on = [(old, new) for old, new in zip(self.before, result) if not isinstance(old, Unbound)]
-        idle = STATE.run.writes == self.writes and all(_unchanged(old, new) for old, new in handed_on)
+        g = executing()
+        idle = (
+            STATE.run.writes == self.writes
+            and g.oldest > self.made
+            and all(_unchanged(old, new) for old, new in handed_on)
+        )
+        g.oldest = min(g.oldest, self.outer)
         self.idle = self.idle + 1 if idle else 0
         return result
 

@@ -68,7 +68,9 @@ class RunState:
     on_device: bool = False  # whether the arguments are in a GPU's memory, which the host cannot touch
     assumes: bool = False  # whether a kernel has promised something with cute.assume
     shadows: Shadows = field(default_factory=Shadows)  # the exact numbers of memory, where they are asked for
-    writes: int = 0  # stores so far: a loop that makes none and changes no variable waits for someone else's
+    writes: int = 0  # stores to memory so far: a loop that makes none and changes no variable waits for someone else's
+    made: int = 0  # register arrays so far
+    changes: int = 0  # stores to registers so far
     believed: bool = False  # whether a warp has gone by an mbarrier's answer that a phase is complete
     # (block, warp, mbarrier, phase) of each answer of no, in a run that gives one to each first question
     doubted: set | None = None

@@ -409,12 +409,12 @@ def write(pointer: Pointer, offsets: np.ndarray, new: np.ndarray, width: int = 1
     write_raw(pointer, offsets, pointer.dtype.encode(np.asanyarray(new)), width, keep, place)
 
 
-def read_raw(pointer, offsets, width, keep, op, place) -> np.ndarray:
+def read_raw(pointer, offsets, width, keep, op, place, arg=0) -> np.ndarray:
     first = starts(offsets, width)
     flat, index = _flat_index(pointer, first)
     lanes = _lanes(keep, len(first))
     check(pointer, first, width, lanes, op, place)
-    record(pointer, first, width, lanes, op, flat, index)
+    record(pointer, first, width, lanes, op, flat, index, arg=arg)
     if lanes is not None and not all_of(lanes):
         index = np.where(lanes, index, 0)
     return gather(flat, index, width)

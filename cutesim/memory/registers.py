@@ -24,22 +24,29 @@ class Registers:
     line: object = None  # trace.Line where they were made, in a run that looks for unwritten ones
     written: np.ndarray | None = None  # (B, T, values), in such a run
     pending: object = None  # trace.Line of a product that is to change them and has not been waited for
-    changed: int = 0  # the store, by `RunState.writes`, that changed them last
+    changed: int = 0  # the store, by `RunState.changes`, that changed them last
+    made: int = 0  # how many arrays were made before, by `RunState.made`
     space = Space.NONE
 
 
 def make_registers(dtype: DType, count: int) -> Registers:
     shape = (*executing().shape, count)
     run = STATE.run
+    run.made += 1
     places = lambda: (executing().blocks[:, None] + executing().threads)[..., None]  # noqa: E731
     if run.unwritten is None and run.poisoned is None:
         array = np.empty(shape, dtype.carrier)
         array[...] = run.poison(dtype, places)
-        return Registers(dtype, exact(array, array.astype(np.float64)) if STATE.exact and dtype.is_float else array)
+        array = exact(array, array.astype(np.float64)) if STATE.exact and dtype.is_float else array
+        return Registers(dtype, array, made=run.made)
     line = here()
     changed = run.poisoned is None or run.poisoned == line
     return Registers(
-        dtype, np.full(shape, run.poison(dtype, places, changed), dtype.carrier), line, np.zeros(shape, bool)
+        dtype,
+        np.full(shape, run.poison(dtype, places, changed), dtype.carrier),
+        line,
+        np.zeros(shape, bool),
+        made=run.made,
     )
 
 
@@ -133,10 +140,18 @@ def write_registers(pointer, offsets: np.ndarray, new: np.ndarray, keep) -> None
 
 
 def _write(memory: Registers, start, offsets: np.ndarray, new: np.ndarray, keep) -> None:
-    STATE.run.writes += 1
+    STATE.run.changes += 1
+    g = executing()
+    before = memory.array.tobytes() if memory.made < g.oldest else None
+    _put(memory, start, offsets, new, keep)
+    if before is not None and before != memory.array.tobytes():
+        g.oldest = memory.made
+
+
+def _put(memory: Registers, start, offsets: np.ndarray, new: np.ndarray, keep) -> None:
     if memory.pending is not None:
         _refuse_pending(memory, "writes")
-    memory.changed = STATE.run.writes
+    memory.changed = STATE.run.changes
     array = memory.array
     _check_registers(array, start, offsets)
     if memory.written is not None:

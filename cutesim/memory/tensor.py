@@ -518,8 +518,7 @@ def _single(a: np.ndarray):
 
 def _coordinate_values(coordinate):
     if isinstance(coordinate, tuple):
-        values = tuple(_coordinate_values(c) for c in coordinate)
-        return values if len(values) > 1 else values[0]
+        return tuple(_coordinate_values(c) for c in coordinate)
     if isinstance(coordinate, np.ndarray):
         return Value(Int32, coordinate.astype(np.int32))
     return shown(coordinate) if type(coordinate) is la.Extent else int(coordinate)
@@ -562,7 +561,6 @@ def _of_composed(iterator, layout: ComposedLayout) -> Tensor:
 
 def make_identity_tensor(shape, **_) -> CoordinateTensor:
     shape = hidden(shape)
-    shape = shape if isinstance(shape, tuple) else (shape,)
     zero = lambda s: tuple(zero(p) for p in s) if isinstance(s, tuple) else 0  # noqa: E731
     return CoordinateTensor(zero(shape), la.make_identity_layout(shape))
 

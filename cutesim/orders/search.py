@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .steps import Step, commute, independent
+from .steps import Step, commute, still
 
 
 class Asleep(BaseException):  # no error of the kernel's
@@ -53,7 +53,8 @@ class Search:
         if at:
             before, last = self.nodes[at - 1], steps[-1]
             known = {**before.sleep, **before.done}
-            sleep = {agent: e for agent, e in known.items() if agent != last.agent and independent(e, last.effects)}
+            after = {agent: still(e, last.effects) for agent, e in known.items() if agent != last.agent}
+            sleep = {agent: e for agent, e in after.items() if e is not None}
         awake = [agent for agent in ready if agent not in sleep]
         if not awake:
             raise Asleep
@@ -119,12 +120,16 @@ class Past:
             if step.launch != launch:
                 launch, base = step.launch, (1 << i) - 1
             before = base | self._past(last.get(step.agent, last.get(step.sender)))
-            awaited = 0  # all arrivals of what it has waited for
+            arrived = {(thing, effect[1]) for thing, effect in step.effects if effect[0] == "arrive"}
+            awaited = needed = 0  # all arrivals of what it has waited for; and before it came
             for thing, effect in step.effects:
                 if effect[0] in ("resume", "wait"):
-                    awaited |= sum_of(phases.get((thing, phase), 0) for phase in _phases(thing, effect, phases))
+                    past = sum_of(phases.get((thing, phase), 0) for phase in _phases(thing, effect, phases))
+                    awaited |= past
+                    if (thing, effect[1]) not in arrived:  # whose own arrival could have come sooner, and waited
+                        needed |= past
             if not any(effect[0] == "test" for _, effect in step.effects):  # a test could have come sooner, and failed
-                before |= awaited
+                before |= needed
             others = sorted({k for thing, effect in step.effects for k in _clashes(touched.get(thing, ()), effect)})
             phase_past = 0
             for thing, effect in step.effects:

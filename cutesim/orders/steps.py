@@ -8,11 +8,11 @@ commute.
 |-------------------------------|-------------------------------------------------------------------------------------------|
 | a word that atomics touch     | read, write, or a sum whose old value nobody reads: such sums commute (but for rounding)   |
 | an mbarrier                   | init, use, arrive (phase, whether it completes it), expect, wait (phase), a test that failed |
-| a block or cluster barrier    | arrive (generation), resume (generation)                                                  |
+| a block or cluster barrier    | arrive (generation, whether it completes it), resume (generation)                         |
 | a block, while it lives       | touch: traffic into its shared memory; leave, and exit: its last warp ends                 |
 
-Arrivals at one phase commute, since the phase completes after the same ones. Ordinary loads and stores are no effects: the search
-for races judges them in each run, and without a race they are ordered by what is an effect.
+Arrivals at one phase or generation commute, since it completes after the same ones. Ordinary loads and stores are no effects: the
+search for races judges them in each run, and without a race they are ordered by what is an effect.
 """
 
 from __future__ import annotations
@@ -63,8 +63,22 @@ def commute(a: tuple, b: tuple) -> bool:
     return {x, y} == {"wait", "test"} or {x, y} == {"expect", "wait"} or {x, y} == {"expect", "test"}
 
 
-def independent(one: frozenset, other: frozenset) -> bool:
-    return all(x != y or commute(a, b) for x, a in one for y, b in other)
+def still(effects: frozenset, step: frozenset) -> frozenset | None:
+    """What an agent that could have done `effects` would do after another's step, as far as is known; None if it may be something
+    else. An arrival may now complete its phase, and a warp's end may be its block's."""
+    found = set()
+    for thing, effect in effects:
+        for other, did in step:
+            if other != thing:
+                continue
+            if not commute(effect, did) or did[0] == effect[0] == "arrive" and did[2]:
+                return None
+            if did[0] == effect[0] == "arrive":
+                effect = ("arrive", effect[1], True)
+            elif did[0] == effect[0] == "leave":
+                effect = ("exit",)
+        found.add((thing, effect))
+    return frozenset(found)
 
 
 def changes(effect: tuple) -> bool:
@@ -113,12 +127,14 @@ def effects_of(recorder, rows, launch, atomics, places) -> frozenset:
         elif op == Op.STORE_ASYNC:
             for address in _lanes(recorder, row[SOURCES]):
                 found.update({(("mbarrier", address), ("use",)), (("block", address >> SMEM_BLOCK_BITS), ("touch",))})
-        elif op in (Op.BARRIER, Op.BARRIER_ARRIVE, Op.BARRIER_RESUME):
-            kind = "resume" if op == Op.BARRIER_RESUME else "arrive"
-            found.add((("barrier", block, row[ARG]), (kind, row[ARG2])))
+        elif op in (Op.BARRIER, Op.BARRIER_ARRIVE):
+            completes = launch.barriers[block, row[ARG]].generation > row[ARG2]
+            found.add((("barrier", block, row[ARG]), ("arrive", row[ARG2], completes)))
+        elif op == Op.BARRIER_RESUME:
+            found.add((("barrier", block, row[ARG]), ("resume", row[ARG2])))
         elif op in (Op.CLUSTER_ARRIVE, Op.CLUSTER_RESUME):
-            kind = "resume" if op == Op.CLUSTER_RESUME else "arrive"
-            found.add((("cluster", places[block] // launch.cluster_size), (kind, row[ARG2])))
+            effect = ("resume", row[ARG2]) if op == Op.CLUSTER_RESUME else ("arrive", row[ARG2], False)
+            found.add((("cluster", places[block] // launch.cluster_size), effect))
         elif op == Op.EXIT:
             found.add((("block", block), ("exit" if launch.live_warps[block] == 0 else "leave",)))
     return frozenset(found)

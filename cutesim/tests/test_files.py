@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -169,6 +170,17 @@ def test_tensors_of_the_command_line():
     assert argument("f32:1000", rng).std() > 0.9 and argument("bool:3", rng).dtype == bool
 
 
+def test_narrow_tensors_take_little_more_than_their_own_memory(file):
+    """Numbers are drawn as 8 bytes each, and a run is compared with another: neither is kept whole for what does not change."""
+    words = ["x=i8:1048576", "out=i8:1048576:0", "2", "64"]
+    run_file(f"{file}:scale", [word.replace("1048576", "64") for word in words], blocks=1)  # imports
+    tracemalloc.start()
+    run_file(f"{file}:scale", words, blocks=1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4.5 * 2 * 1048576
+
+
 def test_the_command_s_exit_status_and_json(file, capsys):
     words = ["check", f"{file}:scale", "f32:100", "f32:100:nan", "3.0", "101"]
     assert main([*words, "--json"]) == 1
@@ -217,6 +229,38 @@ def test_other_results_than_the_reference_s_are_wrong(file, capsys):
         "21: the formula is wrong, not the precision (exit status 4)"
     )
     assert main([*words, "--json"]) == 4 and json.loads(capsys.readouterr().out)["verdict"] == "wrong"
+
+
+def test_findings_as_annotations_of_a_workflow(file, capsys, monkeypatch):
+    monkeypatch.chdir(file.parent)
+    odd = file.rename(file.with_name("a,b.py")).name
+    assert main(["check", f"{odd}:scale", *WORDS, "--format", "github"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1  # the verdict
+    assert main(["check", f"{odd}:scale", *WORDS[:3], "n=101", "--format", "github"]) == 1
+    verdict, said = capsys.readouterr().out.splitlines()
+    assert verdict.startswith("finding: out of bounds, ")
+    assert said.startswith("::error file=a%2Cb.py,line=14,title=out of bounds::a,b.py:14: Out of bounds: thread ")
+    for name, has in (("json", "runs"), ("sarif", "$schema")):
+        main(["check", f"{odd}:scale", *WORDS, "--format", name])
+        assert has in json.loads(capsys.readouterr().out)
+    (file.parent / odd).write_text("raise ValueError('100 %\\nof it')")
+    assert main(["check", odd, "--format", "github"]) == 5
+    assert (
+        capsys.readouterr().out.splitlines()[-1].endswith("line=1,title=failed::a,b.py:1: ValueError: 100 %25%0Aof it")
+    )
+    (file.parent / odd).write_text(SCALE.replace("x[i] * factor", "cute.arch.no_such_thing(x[i])"))
+    assert main(["check", f"{odd}:scale", *WORDS, "--format", "github"]) == 3
+    assert capsys.readouterr().out.splitlines()[1].startswith("::warning file=a%2Cb.py,line=1,title=not simulated::")
+
+
+def test_the_module_is_the_command_too(file):
+    ran = subprocess.run(
+        [sys.executable, "-m", "cutesim", "check", f"{file}:scale", *WORDS[:3], "n=101", "--format", "github"],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert ran.returncode == 1 and ",line=14,title=out of bounds::" in ran.stdout, ran.stderr
 
 
 def test_the_first_line_is_the_verdict(file, capsys):

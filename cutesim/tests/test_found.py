@@ -127,8 +127,11 @@ def test_a_fast_run_falls_back_where_blocks_wait_for_each_other():
     assert sums.tolist() == [0, 1, 3, 6]
 
 
-def test_a_warp_that_spins_lets_the_others_run():
-    gives(k.flag_of_a_warp, wanted=[7, 7], dtype=np.int32)
+@pytest.mark.parametrize("registers", ["", "before", "in each pass"])
+def test_a_warp_that_spins_lets_the_others_run(registers):
+    gives(k.flag_of_a_warp(registers), wanted=[7, 7], dtype=np.int32)
+    run = simulate(k.flag_of_a_warp(registers), np.zeros(2, np.int32), orders="all", blocks=1)
+    assert (run.verdict, run.tried) == ("clean", 4)
 
 
 def test_what_the_kernel_ahead_never_writes_may_be_read_before_the_wait():

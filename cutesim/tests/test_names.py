@@ -1,6 +1,8 @@
 """Names that no other test uses, each with an answer worked out by hand; and slips that the edge values found."""
 
+import ast
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,6 +25,73 @@ def overwritten(*values):
     out, values = UNTOUCHED.copy(), np.concatenate(values)
     out[: len(values)] = values
     return out
+
+
+# Parameters that change nothing here: function and parameter -> why.
+HINTS = "how fast, which is not modelled"
+UNREAD = {
+    "mbarrier_try_wait_parity.time_limit": HINTS,
+    "cp_async_bulk_tensor_shared_cta_global.l2_cache_hint": HINTS,
+    "create_tensor_map_tiled.l2_promotion": HINTS,
+    "div.fastmath": HINTS,
+    "div.approx": HINTS,
+    "div.full": HINTS,
+    "FastDivmodDivisor.is_power_of_2": HINTS,
+    "DynamicRange.unroll": HINTS,
+    "DynamicRange.unroll_full": HINTS,
+    "DynamicRange.prefetch_stages": HINTS,
+    "atomic_max_float32.positive_only": "a promise: of negative numbers it is the maximum here",
+    "MmaF16BF16Op.a_major_mode": "the operand's own layout has it",
+    "MmaF16BF16Op.b_major_mode": "the operand's own layout has it",
+    "sm90_get_smem_store_op.elem_ty_acc": "the other type says it",
+    "producer_acquire.try_acquire_token": "waiting once more gives the same",
+    "consumer_wait.try_wait_token": "waiting once more gives the same",
+    "acquire.try_acquire_token": "waiting once more gives the same",
+    "wait.try_wait_token": "waiting once more gives the same",
+    "acquire_and_advance.try_acquire_token": "waiting once more gives the same",
+    "wait_and_advance.try_wait_token": "waiting once more gives the same",
+    "producer_commit.state": "the bytes arrive by themselves",
+    "PipelineTmaStore.producer_group": "a bulk group belongs to its thread",
+    "pipeline_init_arrive.cluster_shape_mn": "the launch has it",
+    "pipeline_init_wait.cluster_shape_mn": "the launch has it",
+    "launch.stream": "launches come one after another",
+    "fmin.results": "the operands have the type",
+    "fmax.results": "the operands have the type",
+    "extractvalue.result": "the struct has the type",
+    **dict.fromkeys(
+        "carries.names carries.values enter.names leave.names counters.before".split(), "all loops take the same"
+    ),
+}
+
+
+def unread_parameters(source: str):
+    """function.parameter of what a module's public functions and methods name and never read."""
+    for scope in [tree := ast.parse(source), *(node for node in ast.walk(tree) if not isinstance(node, ast.Lambda))]:
+        for node in ast.iter_child_nodes(scope):
+            if not isinstance(node, ast.FunctionDef) or node.name.startswith("_") and node.name != "__init__":
+                continue
+            if isinstance(scope, ast.ClassDef) and node.name in ("__init__", "create"):
+                owner = scope.name
+            else:
+                owner = node.name
+            read = {name.id for part in node.body for name in ast.walk(part) if isinstance(name, ast.Name)}
+            named = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            yield from (f"{owner}.{one.arg}" for one in named if one.arg not in read | {"self", "cls", "loc", "ip"})
+
+
+def test_what_a_function_of_the_dialect_names_it_reads_or_refuses():
+    """A parameter that is taken and ignored would make a kernel that relies on it clean."""
+    here = Path(namespaces.__file__).parents[1]
+    found = set()
+    for file in [*here.glob("machine/*.py"), *here.glob("hopper/*.py"), *here.glob("dialect/*.py")]:
+        found |= set(unread_parameters(file.read_text(encoding="utf-8")))
+    assert found == set(UNREAD)
+
+
+def test_a_value_that_is_not_modelled_is_refused():
+    for name in ("arrives_unaligned", "arrives_unaligned_at_the_cluster"):
+        with pytest.raises(NotSimulated, match="with aligned=False"):
+            simulate(getattr(k, name), X, UNTOUCHED.copy())
 
 
 def test_a_kernel_that_may_start_early_waits_before_it_touches_global_memory():

@@ -77,12 +77,15 @@ SMALL = {
     "tests_once": 2,
     "named": 1,
     "named_once": None,
+    "waits_with_either": None,
+    "counts_two_ways": None,
 }
+OF_THREE = ("named", "named_once", "waits_with_either", "counts_two_ways")
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_the_search_finds_what_every_interleaving_gives(name):
-    host = k.launched(getattr(k, name), 3 if name.startswith("named") else 2)
+    host = k.launched(getattr(k, name), 3 if name in OF_THREE else 2)
     found, tried = tried_by_search(host)
     every = tried_one_by_one(host)
     if any(kinds for kinds, _ in every):  # one failure ends a search: which ones there are beside it is not looked for
@@ -92,11 +95,16 @@ def test_the_search_finds_what_every_interleaving_gives(name):
     assert SMALL[name] in (None, tried)
 
 
+def test_whose_arrival_comes_too_late_for_a_phase_depends_on_the_order():
+    found, _ = tried_by_search(k.launched(k.overtaken, 3))
+    assert {tuple(np.frombuffer(x, np.int32)[[32, 64]]) for _, x in found} == {(0, 1), (1, 0), (1, 1)}
+
+
 def searched():
     """(what is searched, the result): bugs that one order in many shows, and correct kernels much like them."""
     for name in ("spin", "spin_for_ever", "mbarrier_wraps", "wakes_too_early", "flag_without_fence", "lost_update"):
         yield name, search(getattr(k, name))
-    for name in ("ring", "named_once"):
+    for name in ("ring", "named_once", "waits_with_either", "counts_two_ways"):
         yield f"{name} of 3 warps", search(getattr(k, name), 3)
     for name, right in (("lost_update", 2), ("sums", 2)):
         x = numbers()
@@ -131,6 +139,12 @@ def test_the_usual_runs_miss_a_lost_wake_up():
     """What the search is for: forwards and in reverse nothing goes wrong."""
     host = k.launched(k.wakes_too_early)
     assert simulate(host, numbers()).ok and simulate(host, numbers(), schedule="reverse").ok
+
+
+@pytest.mark.parametrize("name", ["named_once", "waits_with_either", "counts_two_ways"])
+def test_a_run_in_the_usual_order_says_that_an_arrival_may_count_too_early(name):
+    (finding,) = simulate(k.launched(getattr(k, name), 3), numbers()).findings
+    assert finding.kind == "barrier count" and finding.message.startswith("Barrier counted too early: at barrier ")
 
 
 def test_the_decisions_replay_to_the_same_failure():

@@ -61,6 +61,19 @@ def test_a_pipeline_of_tensor_maps_and_warpgroups():
     a, b = operands(160, 64, 192)
     wanted = np.concatenate([product(a, b), np.zeros((96, 64))])  # rows that the map fills with zeros
     gives(k.hopper, bf16(a), bf16(b), wanted=wanted, dtype=np.float32)
+    # wgmma.wait_group is .sync.aligned: one lane may then say for its warp that the stage is free
+    gives(k.hopper, bf16(a), bf16(b), wanted=wanted, dtype=np.float32, modes=[{}], fault="aligned")
+
+
+def test_wgmma_reads_what_threads_wrote_behind_a_proxy_fence():
+    a, b = operands(128, 64, 64)
+    gives(k.written, bf16(a), bf16(b), wanted=product(a, b), dtype=np.float32, fenced=True)
+    findings = simulate(k.written, bf16(a), bf16(b), np.zeros((128, 64), np.float32), False).findings
+    said = [[f.kind, *(line.text.strip() for line in f.lines)] for f in findings]
+    last = "warpgroup.wait_group(0)"
+    stores = ["sA[t % 128, i, 0] = a[t % 128, i]", "sB[t % 64, i, 0] = b[t % 64, i]"]
+    assert said == [["missing proxy fence", store, last] for store in stores], findings
+    assert "wgmma, waited for at products.py" in findings[0].message
 
 
 @pytest.mark.parametrize("kind, name", [("e4m3", "Float8E4M3FN"), ("e5m2", "Float8E5M2")])
@@ -149,5 +162,8 @@ def test_the_compiler_takes_the_kernels():
         eight = torch.zeros((128, 128), dtype=torch.uint8), torch.zeros((64, 128), dtype=torch.uint8)
         text = ptx(k.hopper, *eight, torch.zeros(128, 64), "", (128, 64, 128), kind)
         assert f"wgmma.mma_async.sync.aligned.m64n64k32.f32.{name}" in text
+    assert "fence.proxy.async" in ptx(
+        k.written, a[:, :64].contiguous(), b[:, :64].contiguous(), torch.zeros(128, 64), True
+    )
     text = ptx(k.hopper, a, b, torch.zeros(128, 64))
     assert "wgmma.mma_async" in text and "wgmma.wait_group" in text

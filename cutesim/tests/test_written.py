@@ -71,6 +71,7 @@ OTHERS = [  # host function, x, further arguments, what it writes
     (acceptance.optional, FLOATS[:32], {"w": None}, LANE),
     (acceptance.optional, FLOATS[:32], {"w": np.full(32, 3, np.float32)}, 3 * LANE),
     (acceptance.optional, FLOATS[:32], {}, LANE),
+    (acceptance.of_shape, FLOATS[:32], {"shape": (4, 2)}, LANE + 8),
     (acceptance.int64_index, WIDE, {}, WIDE[WIDE % 7]),
     (acceptance.grid_stride, FLOATS, {}, FLOATS + 2),
     (acceptance.grid_stride_two_blocks_per_sm, FLOATS, {}, FLOATS + 2),

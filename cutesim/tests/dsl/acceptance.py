@@ -128,6 +128,20 @@ def optional(x: cute.Tensor, out: cute.Tensor, w: Optional[cute.Tensor] = None):
 
 
 @cute.kernel
+def of_shape_kernel(x: cute.Tensor, out: cute.Tensor, tile: cute.Tile):
+    tidx, _, _ = cute.arch.thread_idx()
+    held = cute.make_rmem_tensor(cute.make_layout(tile), cutlass.Float32)
+    held.fill(0.0)
+    out[tidx] = x[tidx] + cute.size(held) + held[0]
+
+
+@cute.jit
+def of_shape(x: cute.Tensor, out: cute.Tensor, shape: cute.Shape):
+    """Whole numbers of a shape are known while tracing."""
+    of_shape_kernel(x, out, shape).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+
+@cute.kernel
 def grid_stride_kernel(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
     block, _, _ = cute.arch.block_idx()

@@ -240,8 +240,8 @@ stored_and_read(x, out, again, *, read):
         cute.arch.cp_async_bulk_commit_group()
         cute.arch.cp_async_bulk_wait_group(0, read=read)
         again[0] = out[0]
-flag_of_a_warp(out) @launched(64, blocks=2):
-    """Warp 1 spins on a flag in shared memory that warp 0 sets."""
+flag_of_a_warp(out, *, registers="") @launched(64, blocks=2):
+    """Warp 1 spins on a flag in shared memory that warp 0 sets, and keeps it in registers, made before or in each pass."""
     bidx, _, _ = cute.arch.block_idx()
     flag = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Int32, cute.make_layout(1))
     if tidx == 0:
@@ -249,8 +249,17 @@ flag_of_a_warp(out) @launched(64, blocks=2):
     cute.arch.barrier()
     if tidx == 63:
         seen = cutlass.Int32(0)
+        held = cute.make_rmem_tensor(cute.make_layout(1), cutlass.Int32)
         while seen == 0:
-            seen = cute.arch.atomic_add(flag.iterator, cutlass.Int32(0))
+            now = cute.arch.atomic_add(flag.iterator, cutlass.Int32(0))
+            if cutlass.const_expr(registers == "in each pass"):
+                new = cute.make_rmem_tensor(cute.make_layout(1), cutlass.Int32)
+                new[0] = now
+                now = new[0]
+            if cutlass.const_expr(registers == "before"):
+                held[0] = now
+                now = held[0]
+            seen = now
         out[bidx] = seen
     if tidx == 0:
         cute.arch.atomic_add(flag.iterator, cutlass.Int32(7))

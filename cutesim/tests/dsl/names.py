@@ -303,6 +303,8 @@ atomic_vectors(x, out, *, width=4, first=0):
     for k in cutlass.range_constexpr(width):
         values[k] = x[at + k]
     cute.arch.atomic_add(out.iterator + (at + first), values.load().ir_value())
+arrives_unaligned: cute.arch.barrier_arrive(barrier_id=1, number_of_threads=32, aligned=False)
+arrives_unaligned_at_the_cluster: cute.arch.cluster_arrive(aligned=False)
 largest_of_integers: out[0] = v.reduce(cute.ReductionOp.MAX, cutlass.Int32(0), 0)
 one_launched_early(x, out, how: Constexpr) @launched(64, use_pdl=True, passing=True):
     """x to out by 64 threads. Thread 0 waits; the others meet it at a block barrier ("block"), in its warp ("warp"), half of them

@@ -129,6 +129,39 @@ named(x, *, wrong=False):
         if tid == 64:
             buffer[1] = 8
         cute.arch.barrier_arrive(barrier_id=1 if wrong else 2, number_of_threads=64)
+waits_with_either:
+    """Warps 1 and 2 wait at one barrier until warp 0 has come for each; it takes warp 1 to be the first."""
+    smem = cutlass.memory.SmemAllocator()
+    buffer = smem.allocate_tensor(cutlass.Int32, cute.make_layout(1))
+    tid, _, _ = cute.arch.thread_idx()
+    if tid == 32:
+        buffer[0] = 7
+    cute.arch.barrier(barrier_id=1, number_of_threads=64)
+    if tid < 32:
+        if tid == 0:
+            x[0] = buffer[0]
+        cute.arch.barrier(barrier_id=1, number_of_threads=64)
+counts_two_ways:
+    """Barrier 0 is the block's own: warps 0 and 1 alone take it for one of theirs."""
+    tid, _, _ = cute.arch.thread_idx()
+    if tid < 64:
+        cute.arch.barrier(barrier_id=0, number_of_threads=64)
+    cute.arch.barrier()
+overtaken:
+    """Two of three arrivals complete the phase: whose is the third depends on the order."""
+    smem = cutlass.memory.SmemAllocator()
+    mbar = smem.allocate_array(cutlass.Int64, 1)
+    tid, _, _ = cute.arch.thread_idx()
+    if tid == 0:
+        cute.arch.mbarrier_init(mbar, 2)
+        cute.arch.mbarrier_init_fence()
+    cute.arch.barrier()
+    if tid % 32 == 0:
+        cute.arch.mbarrier_arrive(mbar)
+        if tid > 0:
+            came = cute.arch.mbarrier_test_wait(mbar, 0)
+            if came:
+                x[tid] = 1
 exchange:
     """Two blocks send each other a number by st.async."""
     smem = cutlass.memory.SmemAllocator()

@@ -16,6 +16,9 @@ from .written import write
 
 T = cutlass_dsl.T
 SIDE_EFFECTS = {"has_side_effects": True, "is_align_stack": False, "asm_dialect": llvm.AsmDialect.AD_ATT}
+NEXT, TWICE = lambda n: n + 1, lambda n: n * 2
+BY_NAME = {"next": lambda n: n + 1, "twice": lambda n: n * 2}
+MADE_OUTSIDE = pipeline.NamedBarrier(barrier_id=2, num_threads=32)  # by the DSL where it is installed
 
 
 @cutlass_dsl.dsl_user_op
@@ -379,7 +382,7 @@ by_hand:
     state = pipeline.PipelineState(1, Int32(0), Int32(0), Int32(0))
     cute.arch.mbarrier_wait(mbar + state.index, state.phase)
     value = sX[31 - lane]
-    pipeline.NamedBarrier(barrier_id=2, num_threads=32).arrive_and_wait()
+    MADE_OUTSIDE.arrive_and_wait()
     out[lane] = value
 listed @launched(64):
     slots = cutlass.memory.SmemAllocator().allocate_tensor(Float32, cute.make_layout(64), 16)
@@ -389,6 +392,23 @@ listed @launched(64):
     unit = parts[0] * 0.01
     out[1, tidx] = cute.math.erf(unit) + cute.math.tan(unit) - cute.math.atan2(parts[0], parts[1])
     out[2, tidx] = cute.math.asin(unit) + cute.math.acos(unit) * cute.math.atan(unit)
+lambdas_of_one_line = 6 * lane + 2: out[tidx] = Float32(NEXT(tidx) + TWICE(tidx) + BY_NAME["next"](tidx) + BY_NAME["twice"](tidx))
+coordinates_of_one_mode = 2 * lane + 11:
+    c, plain = cute.make_identity_tensor((32,)), cute.make_identity_tensor(32)
+    tile = cute.local_tile(c, (8,), (1,))
+    out[tidx] = Float32(c[tidx][0] + plain[tidx] + tile[3][0])
+divided_by_one_mode = (lane, [2, 2, 2, 1, 11]):
+    out[tidx] = x[tidx]
+    n = tidx + 33
+    if tidx == 0:
+        out[32] = Float32(cute.ceil_div(n, (32,)))
+        out[33] = Float32(cute.ceil_div(33, (32,)))
+        out[34] = Float32(cute.ceil_div((33, 1), (32,))[0])
+        out[35] = Float32(cute.ceil_div((33, 1), (32,))[1])
+        out[36] = Float32(cute.ceil_div((100, 7), 64))
+counted_when_it_runs = lane:
+    cute.arch.barrier(barrier_id=1, number_of_threads=cute.arch.block_dim()[0])
+    out[tidx] = x[tidx]
 given_in_one_arm(out):
     lane = cute.arch.lane_idx()
     counter = Counter(Int32(0), 3)
@@ -517,3 +537,4 @@ unknown:
     helper(x)
 """,
 )
+TAKEN = ["lambdas_of_one_line", "coordinates_of_one_mode", "divided_by_one_mode", "counted_when_it_runs"]

@@ -190,7 +190,8 @@ def _hopper(
             else:
                 if cutlass.const_expr(fault != "wait"):
                     warpgroup.wait_group(0)
-                cute.arch.sync_warp()
+                if cutlass.const_expr(fault != "aligned"):
+                    cute.arch.sync_warp()
                 if t % 32 == 0:
                     cute.arch.mbarrier_arrive(empty + stage)
         for i in cutlass.range_constexpr(cute.size(acc)):
@@ -221,6 +222,49 @@ def hopper(
     _hopper(load_a, mA, load_b, mB, c, tiled, layout_a, layout_b, tile, fault, dtype).launch(
         grid=grid, block=(288, 1, 1)
     )
+
+
+@cute.kernel
+def _written(
+    a: cute.Tensor,
+    b: cute.Tensor,
+    c: cute.Tensor,
+    tiled: cute.TiledMma,
+    layout_a: cute.ComposedLayout,
+    layout_b: cute.ComposedLayout,
+    fenced: Constexpr,
+):
+    t, _, _ = cute.arch.thread_idx()
+    smem = cutlass.memory.SmemAllocator()
+    sA = smem.allocate_tensor(BFloat16, layout_a.outer, byte_alignment=1024, swizzle=layout_a.inner)
+    sB = smem.allocate_tensor(BFloat16, layout_b.outer, byte_alignment=1024, swizzle=layout_b.inner)
+    for i in range(64):
+        sA[t % 128, i, 0] = a[t % 128, i]
+        sB[t % 64, i, 0] = b[t % 64, i]
+    if cutlass.const_expr(fenced):
+        cute.arch.fence_view_async_shared()
+    cute.arch.barrier()
+    thread = tiled.get_slice(t)
+    tCrA, tCrB = tiled.make_fragment_A(thread.partition_A(sA)), tiled.make_fragment_B(thread.partition_B(sB))
+    tCgC = thread.partition_C(c)
+    acc = cute.make_rmem_tensor(tCgC.shape, Float32)
+    acc.fill(0.0)
+    warpgroup.fence()
+    for step in cutlass.range_constexpr(cute.size(tCrA, mode=[2])):
+        cute.gemm(tiled, acc, tCrA[None, None, step, 0], tCrB[None, None, step, 0], acc)
+    warpgroup.commit_group()
+    warpgroup.wait_group(0)
+    for i in cutlass.range_constexpr(cute.size(acc)):
+        tCgC[i] = acc[i]
+
+
+@cute.jit
+def written(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor, fenced: Constexpr):
+    """c = a b^T of tiles that threads write themselves."""
+    tile = (128, 64, 64)
+    layout_a = sm90.make_smem_layout_a(LayoutEnum.ROW_MAJOR, tile, BFloat16, 1)
+    layout_b = sm90.make_smem_layout_b(LayoutEnum.ROW_MAJOR, tile, BFloat16, 1)
+    _written(a, b, c, tiled_of("wgmma"), layout_a, layout_b, fenced).launch(grid=(1, 1, 1), block=(256, 1, 1))
 
 
 @cute.kernel
