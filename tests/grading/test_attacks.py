@@ -27,7 +27,7 @@ from cutesim.trace import Op
 from grading import compiled, corpus, diagnoses, folders, lab, limits, permitted, returned, sandbox, submission, trial
 from grading.grade import grade, nothing
 from grading.judgement import Case, Refused
-from tests.grading.red_team import RIGHT, SOURCES, TOP, walked
+from tests.grading.red_team import RIGHT, SOURCES, TOP, UNSEEN, walked
 
 FLOOR = corpus.answers(folders()["floor"])["solution"][0]
 
@@ -91,6 +91,17 @@ def test_an_input_that_is_destroyed_costs_points():
     destroyed = RIGHT.replace(write, f"{write}\n                mX[row, first + width * i] = -rX[i]")
     report = grade("butterfly", "a.py", destroyed, confirm=False)
     assert not report.full and any(d.kind == "input" and "mX[0, 0]" in d.message for d in report.diagnoses)
+
+
+@pytest.mark.parametrize("attack", UNSEEN)
+def test_what_is_wrong_or_wasted_in_no_fixed_case(attack):
+    name, *edits = UNSEEN[attack]
+    text = corpus.answers(folders()[name])["solution"][0]
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new)
+    report = grade(name, "answer.py", text, seed=len(attack), confirm=False)
+    assert told(report) and report.verdict in ("wrong", "waste")
 
 
 def test_a_notebook_that_replaces_the_check_is_graded_by_the_check():
