@@ -44,15 +44,15 @@ def readers(outcome: Outcome, name: str) -> Readers:
     every, start = _touching(outcome, name, Kind.WRITE)
     who = outcome.trace.events["warp"][every.event].astype(int) * 32 + every.lane
     first, words = (every.address - start) // array.itemsize, every.size // array.itemsize
-    pairs = [np.zeros((0, 2), int)]
+    pairs = [np.zeros(0, int)]
     for offset in range(int(words.max(initial=0))):
         part = words > offset
         element = first[part] + offset
         np.add.at(times, element, 1)
-        pairs.append(np.stack([every.event[part], element], axis=1))
+        pairs.append(every.event[part].astype(int) * array.size + element)
         thread[element[::-1]] = who[part][::-1]  # the first to read it wins
         block[element[::-1]] = outcome.trace.events["block"][every.event][part][::-1]
-    event, element = np.unique(np.concatenate(pairs), axis=0).T
+    event, element = np.divmod(np.unique(np.concatenate(pairs)), array.size)
     together = np.bincount(event, minlength=1)[event] > 1
     asked = np.bincount(element[together], minlength=array.size)
     return Readers(*(found.reshape(array.shape) for found in (thread, times, block, asked)))

@@ -15,7 +15,8 @@ TOP = "import cutlass\nimport cutlass.cute as cute\n"
 def walked(start, hidden, harmful):
     """What should be out of reach and is not, as (path, object), and all that attributes and contents lead to from `start`.
 
-    `hidden` are the names that no submission may write; the interpreter's own objects are out of reach, and what is `harmful`.
+    `hidden` are names that no submission may write, as none that begins with an underscore; the interpreter's own objects are out
+    of reach, and what is `harmful`.
     """
     seen, found, waiting = {}, [], collections.deque(start)
     interpreter = (types.FrameType, types.CodeType, types.TracebackType)
@@ -31,7 +32,7 @@ def walked(start, hidden, harmful):
             inside = one.values() if isinstance(one, dict) else one
             waiting.extend((part, f"{path}[...]") for part in inside)
         for name in dir(one):
-            if not name.startswith("__") and name not in hidden and path.count(".") < 8:
+            if not name.startswith("_") and name not in hidden and path.count(".") < 8:
                 try:
                     waiting.append((getattr(one, name), f"{path}.{name}"))
                 except Exception:  # what is not there, or speaks of an object that is not
@@ -106,6 +107,11 @@ SOURCES = {
     "a store that is fetched again": at_top(
         "import functools\nfunctools.stash = cute.Tensor\nfrom functools import stash as cutlass\nx = cutlass.memory.array"
     ),
+    "a private name of the simulator's": at_top("x = cute.tensor._Tensor._kinds[0]"),
+    "the same of a tensor": in_kernel("x = mX._kinds"),
+    "the same by a self": at_top("def peek(self):\n    return self._kinds\npeek(cute.Tensor)"),
+    "a patched name, by a self": at_top("def put(self):\n    self.place = 1\nput(cute.Tensor)"),
+    "a patched function, by a self": at_top("def put(self):\n    self.calls = 1\nput(cute.copy)"),
     "an exit": at_top("raise SystemExit(0)"),
     "an interrupt": at_top("raise KeyboardInterrupt"),
     "no end": TOP + "while True:\n    pass",

@@ -8,7 +8,10 @@ import functools
 import io
 import json
 import linecache
+import math
+import operator
 import platform
+import random
 import re
 import sys
 import tempfile
@@ -121,6 +124,15 @@ def test_an_error_says_little_of_the_hidden_numbers():
     )
     assert text != FLOOR
     assert len(told(grade("floor", "answer.py", text, seed=7))) <= 1500
+
+
+def test_what_a_submission_does_to_a_module_reaches_nobody():
+    patch = "import math, operator, random\ndef put(self):\n    self.shuffle = self.prod = self.add = 1\n"
+    text = f"{TOP}{patch}put(math)\nput(operator)\nput(random.Random)\n{RIGHT}"
+    assert grade("butterfly", "a.py", text.replace("self.width", "self._kinds"), confirm=False).full
+    before = [vars(one).copy() for one in (math, operator, random.Random)]
+    submission.load("a.py", text, "ClipToSecond")
+    assert [vars(one) for one in (math, operator, random.Random)] == before
 
 
 EVERYTHING = (
