@@ -32,10 +32,10 @@ class Case:
 def drawn(rng, lanes: int) -> tuple:
     """(rows, columns) of cases in which right numbers and thrift are asked for, and which no source can name.
 
-    They are long rows, of 17 to 30 columns and a part for each of the lanes of a row, many rows, and rows of a prime length.
+    They are long rows, of 17 columns or more for each of their lanes, many rows, and rows of a prime length.
     """
-    long = lanes * int(rng.integers(17, 31)) + int(rng.integers(lanes))
-    many = int(rng.integers(17, 34)), 8 * int(rng.integers(3, 8))
+    long = lanes * int(rng.integers(17, 22)) + int(rng.integers(lanes))
+    many = int(rng.integers(17, 23)), 8 * int(rng.integers(3, 8))
     return (2, long), many, (int(rng.integers(2, 5)), int(rng.choice(PRIMES)))
 
 
