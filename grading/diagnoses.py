@@ -151,7 +151,8 @@ def _wasted(module, looked: Outcome, outcomes: list[Outcome]) -> Iterator[Diagno
     """
     yield from module.waste(looked)
     drawn = [outcome for outcome in outcomes if outcome.case.name == DRAWN and not outcome.findings]
-    for outcome in drawn:
+    for outcome in drawn:  # rows that are written again are read again, too, and say less of it
+        yield from written_again(outcome)
         yield from module.waste(outcome)
     for outcome in outcomes:
         if outcome.trace is not None and not outcome.findings:
