@@ -184,7 +184,8 @@ def is_the_dsls(value) -> bool:
 def seen(module: ModuleType, simulated) -> ModuleType:
     """A module of the DSL as a submission sees it: its own functions, types and numbers, and of the modules in it those
     that the simulator has, too, and REWRITTEN's."""
-    shown = ModuleType(module.__name__)
+    said = repr(simulated or module)  # so that no module's text tells which of the two runs
+    shown = type("module", (ModuleType,), {"__repr__": lambda _: said})(module.__name__)
     for name in {*dir(module), *getattr(simulated, "__dict__", ())}:
         if name.startswith("__"):  # a module's own __getattr__ would bring its modules back
             continue

@@ -40,7 +40,7 @@ CHECK = re.compile(r'labs\.check\(.*"(\w+)"\)')
 # How Canvas, Moodle and a folder for each student name a file: whose it is, and the lab, whatever a browser hung behind it.
 # A name that would be a formula in grades.csv, two of its columns, a hidden folder or too long a path is skipped with a warning.
 NAMES = (
-    r".*/(?P<student_id>[^\W_][^/_,\"=]{0,99})(?:_LATE)?(?:_\d+_\d+_|_\d+_assignsubmission_file_?/?|/)"
+    r".*/(?P<student_id>[^\W_][^/_,\"=]{0,49})(?:_LATE)?(?:_\d+_\d+_|_\d+_assignsubmission_file_?/?|/)"
     r"(?P<file_id>[a-z-]+?)(?:-\d+| ?\(\d+\))?\.ipynb$"
 )
 

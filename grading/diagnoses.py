@@ -16,7 +16,7 @@ The first mistake found explains the others, so each check is told one. Of a lab
 
     CHECKS = {check: points}            those in LOOKS, and besides "order" (no finding in any case) and "traffic"
     LOOKS = {check: names of cases}     whose numbers count; the first one's diagnosis stands for a kernel that is wrong everywhere
-    TRAFFIC = name of the case whose waste counts
+    TRAFFIC = name of the case whose waste counts, besides that of those called "drawn" (`judgement.drawn`)
     right(case) -> {output: array}      computed from float64
     explain(check, views, every)        yields what the wrong numbers of some views show; every: all of the lab's views
     PARTS = {output: {words: (factor, part(case))}}, what a right output is a sum of, for `by_parts`
@@ -42,7 +42,7 @@ from cutesim.analysis import rounding
 from cutesim.trace import Op
 
 from . import evidence
-from .judgement import RACES, Case, Check, Diagnosis, Outcome, failed
+from .judgement import DRAWN, RACES, Case, Check, Diagnosis, Outcome, failed
 
 EXCESS = 1.1  # bytes, as a multiple of the least
 TWICE = 1.8  # the same where a few numbers that a whole warp asks for may come on top
@@ -145,24 +145,27 @@ def _of_kernel(module, outcomes: list[Outcome]) -> dict:
 
 
 def _wasted(module, looked: Outcome, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
-    """What a kernel moves or waits for beyond the task's need: in the case that the lab names, then in all others.
+    """What a kernel moves or waits for beyond the task's need: in the case that the lab names and the drawn ones, then in others.
 
-    How full sectors and warps are is asked of that case alone: short and odd rows cannot fill them. Nor does a number that all
-    lanes of a warp ask for count much in a long row.
+    How full sectors and warps are is not asked of the others: short and odd rows cannot fill them.
     """
     yield from module.waste(looked)
+    drawn = [outcome for outcome in outcomes if outcome.case.name == DRAWN and not outcome.findings]
+    for outcome in drawn:  # rows that are written again are read again, too, and say less of it
+        yield from written_again(outcome)
+        yield from module.waste(outcome)
     for outcome in outcomes:
         if outcome.trace is not None and not outcome.findings:
             yield from output_read(outcome)
-            if outcome is not looked:
+            if outcome is not looked and outcome not in drawn:
                 yield from _moved_again(outcome)
                 yield from (one for one in module.waste(outcome) if one.kind == "exchanges")
 
 
 def _moved_again(outcome: Outcome) -> Iterator[Diagnosis]:
     yield from written_again(outcome)
-    name, array = next(iter(outcome.case.inputs.items()))
-    if array.shape[1] >= 64:
+    shape = next(iter(outcome.case.inputs.values())).shape
+    for name in (name for name, array in outcome.case.inputs.items() if array.shape == shape):
         yield from read_again(outcome, name, "The least is the same for every length of a row.", TWICE)
 
 
@@ -640,10 +643,16 @@ def ranges(numbers: list) -> str:
 
 
 def read_again(outcome: Outcome, name: str, advice: str, most: float = EXCESS) -> Iterator[Diagnosis]:
-    """An input that is asked for more often than the task needs."""
-    each = evidence.readers(outcome, name).times
-    times = each.mean()
-    if times > most:
+    """An input that is asked for more often than the task needs.
+
+    A number that a warp asks for alone, as the last of a row or for all its lanes, counts in rows of 64 columns and more only.
+    """
+    who = evidence.readers(outcome, name)
+    each, times = who.times, who.times.mean()
+    most = max(most, TWICE) if outcome.case.name == DRAWN else most
+    if each.shape[1] < 64 or times <= most:
+        times = who.asked.mean()
+    if times > min(most, EXCESS):
         shape = outcome.case.inputs[name].shape
         text = f"The kernel asks for {name[1:].lower()} {times:.2f} times ({name} {shape}); once is enough."
         warps, lines = evidence.loads(outcome, name)
@@ -707,7 +716,7 @@ def idle_warps(outcome: Outcome, name: str) -> Iterator[Diagnosis]:
     who = evidence.readers(outcome, name)
     warps = outcome.case.launch[1] // 32
     busy = np.unique(who.warp[who.warp >= 0]).tolist()
-    if 0 < len(busy) < warps:
+    if 0 < len(busy) < warps and who.times.shape[1] >= 4 * outcome.case.launch[1]:  # a vector for each thread
         idle = [w for w in range(warps) if w not in busy]
         yield Diagnosis(
             "traffic: idle warps",
@@ -718,7 +727,7 @@ def idle_warps(outcome: Outcome, name: str) -> Iterator[Diagnosis]:
 
 
 def barriers(outcome: Outcome, most: int, advice: str, of_cluster: bool = False) -> Iterator[Diagnosis]:
-    """More waiting than the task needs, at barriers of the block or, with `of_cluster`, of the whole cluster."""
+    """More waiting than the task needs, at barriers and mbarriers or, with `of_cluster`, at barriers of the whole cluster."""
     waits = evidence.barriers_a_warp(outcome.trace, of_cluster)
     if waits > most:
         enough = ("none is needed", "one is enough")[most] if most < 2 else f"{most} are enough"

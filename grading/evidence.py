@@ -13,14 +13,20 @@ from cutesim.trace import Finding, Op, Space, Trace
 
 from .judgement import Diagnosis, Outcome
 
+WAITS = (Op.BARRIER, Op.BARRIER_ARRIVE, Op.CLUSTER_ARRIVE, Op.MBARRIER_WAIT)
+
 
 @dataclass(frozen=True)
 class Readers:
-    """Who read each element of an input first, and how often each was read; -1 where nobody did."""
+    """Who read each element of an input first, and how often each was read; -1 where nobody did.
+
+    `asked` counts requests of a warp for it and others, each once, however many lanes ask.
+    """
 
     thread: np.ndarray  # within the block
     times: np.ndarray
     block: np.ndarray
+    asked: np.ndarray
 
     @property
     def warp(self) -> np.ndarray:
@@ -38,13 +44,19 @@ def readers(outcome: Outcome, name: str) -> Readers:
     every, start = _touching(outcome, name, Kind.WRITE)
     who = outcome.trace.events["warp"][every.event].astype(int) * 32 + every.lane
     first, words = (every.address - start) // array.itemsize, every.size // array.itemsize
+    pairs = [np.zeros(0, int)]
     for offset in range(int(words.max(initial=0))):
         part = words > offset
         element = first[part] + offset
         np.add.at(times, element, 1)
+        pairs.append(every.event[part].astype(int) * array.size + element)
         thread[element[::-1]] = who[part][::-1]  # the first to read it wins
         block[element[::-1]] = outcome.trace.events["block"][every.event][part][::-1]
-    return Readers(*(found.reshape(array.shape) for found in (thread, times, block)))
+    pairs = np.sort(np.concatenate(pairs))  # np.unique takes ten times as long
+    event, element = np.divmod(pairs[np.diff(pairs, prepend=-1) != 0], array.size)
+    together = np.bincount(event, minlength=1)[event] > 1
+    asked = np.bincount(element[together], minlength=array.size)
+    return Readers(*(found.reshape(array.shape) for found in (thread, times, block, asked)))
 
 
 def sectors(outcome: Outcome, name: str) -> tuple:
@@ -119,8 +131,9 @@ def _called(outcome: Outcome, name: str) -> str:
 
 
 def barriers_a_warp(trace: Trace, of_cluster: bool = False) -> int:
-    """The most barriers of its block, or of its cluster, that a warp arrived at."""
-    events = trace.select(Op.CLUSTER_ARRIVE) if of_cluster else trace.select(Op.BARRIER, Op.BARRIER_ARRIVE)
+    """The most barriers of block or cluster, and waits at mbarriers, of a warp; with `of_cluster` those of its cluster alone."""
+    events = trace.select(*(Op.CLUSTER_ARRIVE,) if of_cluster else WAITS)
+    events = events[(events["op"] != Op.MBARRIER_WAIT) | (events["arg2"] != 1)]  # it asked, and the answer was no
     if not len(events):
         return 0
     return int(np.unique(np.stack([events["block"], events["warp"]]), axis=1, return_counts=True)[1].max())

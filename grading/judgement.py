@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 
 from cutesim.trace import Finding, Trace
 
+DRAWN = "drawn"  # the name of cases of such shapes
+PRIMES = (67, 71, 79, 83, 97, 101, 109, 127, 131, 149, 163, 179, 191, 211, 227, 251)
+
 
 @dataclass(frozen=True, eq=False)
 class Case:
@@ -24,6 +27,16 @@ class Case:
     launch: tuple | None = None  # (blocks, threads) that the task asks for; None: any
     how: str = ""  # how a sentence says what it was made with: "with 128 threads"
     target: str = ""  # the function, where there are several
+
+
+def drawn(rng, lanes: int) -> tuple:
+    """(rows, columns) of cases in which right numbers and thrift are asked for, and which no source can name.
+
+    They are long rows, of 17 columns or more for each of their lanes, many rows, and rows of a prime length.
+    """
+    long = lanes * int(rng.integers(17, 22)) + int(rng.integers(lanes))
+    many = int(rng.integers(17, 23)), 8 * int(rng.integers(3, 8))
+    return (2, long), many, (int(rng.integers(2, 5)), int(rng.choice(PRIMES)))
 
 
 @dataclass(frozen=True, eq=False)

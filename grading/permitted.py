@@ -5,7 +5,8 @@
 | statements | those in NODES: no `try`, no `with`, nothing asynchronous; `del` of names alone                  |
 | imports    | cutlass, math and operator, and of a few more modules what IMPORTED lists; every part of a path counts |
 | builtins   | those in COMPUTING                                                                              |
-| attributes | none that leads to the interpreter (REFUSED_ATTRIBUTES) or that the DSL's objects have not (HIDDEN) |
+| attributes | none that leads to the interpreter (REFUSED_ATTRIBUTES) or that the DSL's objects have not (HIDDEN); of those that |
+|            | begin with an underscore the submission's own                                                  |
 
 `import cutlass` is answered with the simulator's names whether or not the DSL is installed, so that a grade is the same
 everywhere. No way may lead from there to a file, the interpreter, another module or the arrays behind a tensor: a test walks
@@ -21,7 +22,8 @@ import functools
 import math
 import random
 import re
-from types import SimpleNamespace
+import sys
+from types import FunctionType, SimpleNamespace
 
 from cutesim.context import MARK
 from cutesim.dialect import names
@@ -77,8 +79,7 @@ FRAMES = re.compile("(gi|cr|ag|tb|f)_")
 # What the simulator's objects have and the DSL's have not: arrays, types of arrays, and how a function is run; what arrays have.
 HIDDEN = frozenset(
     "a memory carrier storage encode decode mapper original rewritten generator globals_of globals_used start_call instance_of "
-    "ctypes tofile dump dumps _like _check _path _hint _key _element _reachable _require_32_bits _place _place_struct _poison "
-    "_coding _class _dsl_instance _function _map _module _ready _cls _construct _mapper _refuse _plain".split()
+    "ctypes tofile dump dumps".split()
 )
 OF_CUDA = {"__syncthreads": "cute.arch.sync_threads()", "__syncwarp": "cute.arch.sync_warp()",
            "__shfl_xor_sync": "cute.arch.shuffle_sync_bfly()", "__shfl_down_sync": "cute.arch.shuffle_sync_down()",
@@ -95,8 +96,11 @@ def _import(name, globals=None, locals=None, fromlist=(), level=0):
         return names.by_path(name) if fromlist else names.CUTLASS
     if top == "cuda":
         return names.Missing(name if fromlist else "cuda")
-    if name in IMPORTED:
-        return IMPORTED[name]
+    if name in IMPORTED or name in ("math", "operator"):  # a copy: what a submission does to it reaches nobody else
+        found = vars(IMPORTED.get(name) or builtins.__import__(name))
+        kept = {one: value for one, value in found.items() if not one.startswith("_")}
+        kept |= {one: type(one, (value,), {}) for one, value in kept.items() if value is random.Random}
+        return SimpleNamespace(**kept)
     return builtins.__import__(name, globals, locals, fromlist, level)
 
 
@@ -170,7 +174,7 @@ def _attribute(node) -> str | None:
     for name in _names(node):
         if name == MARK or name in REFUSED_ATTRIBUTES:
             return _no_need(name)
-        if name in HIDDEN and isinstance(node, (ast.Attribute, ast.MatchClass)):
+        if is_hidden(name) and isinstance(node, (ast.Attribute, ast.MatchClass)):
             return f"uses an attribute {name}. The DSL has none; for one of your own choose another name"
     return None
 
@@ -212,6 +216,11 @@ FORBIDDEN = {
 }
 
 
+def is_hidden(name: str) -> bool:
+    """Whether an attribute may be one of the simulator's objects that the DSL's have not; one of a submission's own is renamed."""
+    return name in HIDDEN or name.startswith("_") and not name.startswith("__")
+
+
 def bound(tree) -> set:
     """The names that a syntax tree binds anywhere: variables, parameters, functions, classes, imports."""
     found = set()
@@ -235,14 +244,17 @@ def refused_builtin(node, own: set) -> str | None:
 
 
 def surface() -> dict:
-    """What the names of cutlass mean now; it is the same later, unless somebody gave them another meaning."""
-    found, waiting = {}, [names.CUTLASS]
+    """What the names of cutlass, and the simulator's classes, mean now; it is the same later, unless somebody changed them."""
+    modules = [module for name, module in sys.modules.items() if name.partition(".")[0] == "cutesim"]
+    classes = [one for module in modules for one in vars(module).values() if isinstance(one, type)]
+    kinds = (type, names.Namespace, names.Annotation, FunctionType, functools.partial)
+    found, waiting = {}, [names.CUTLASS, dataclasses.dataclass, dataclasses.field, *classes]
     while waiting:
         one = waiting.pop()
         if id(one) not in found:
             members = {name: value for name, value in vars(one).items() if not name.startswith("__")}
             found[id(one)] = {name: id(value) for name, value in members.items()}
-            waiting += [value for value in members.values() if isinstance(value, (type, names.Namespace))]
+            waiting += [value for value in members.values() if isinstance(value, kinds)]
     return found
 
 

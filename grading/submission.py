@@ -21,7 +21,7 @@ from types import FunctionType, ModuleType, SimpleNamespace
 from cutesim.context import display_name
 
 from .judgement import Refused
-from .permitted import BUILTINS, HIDDEN, bound, is_other, modules_of, refusal, refused_builtin
+from .permitted import BUILTINS, bound, is_hidden, is_other, modules_of, refusal, refused_builtin
 from .student import UNFILLED
 
 MAX_BYTES = 2**20
@@ -220,7 +220,8 @@ def own_attributes(tree) -> set:
     nodes = list(ast.walk(tree))
     found = {node.attr for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
     classes = (node for node in nodes if isinstance(node, ast.ClassDef))
-    return found.union(*(_bound(statement) for node in classes for statement in node.body)) & HIDDEN
+    found |= set().union(*(_bound(statement) for node in classes for statement in node.body))
+    return {name for name in found if is_hidden(name)}
 
 
 def straight(source: str, tree, own: set) -> tuple:

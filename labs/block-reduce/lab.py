@@ -16,14 +16,14 @@ import numpy as np
 from cutesim.trace import Op, Space
 from grading import diagnoses, evidence
 from grading.diagnoses import View
-from grading.judgement import Case, Diagnosis, Outcome
+from grading.judgement import DRAWN, Case, Diagnosis, Outcome, drawn
 
 TITLE = "Block reduce: the maximum of a row and its column"
 TARGET = "RowArgmax"
 FUNCTIONS = ("least_bytes",)
 CHECKS = {"least_bytes": 1, "maximum": 2, "index": 2, "ties": 1, "edges": 2, "order": 2, "traffic": 1}
 LOOKS = {"maximum": ("random", "large", "long"), "index": ("random", "large", "long"), "ties": ("ties",),
-         "edges": ("odd", "short", "infinite", "tiny")}  # fmt: skip
+         "edges": ("odd", "short", "infinite", "tiny", DRAWN)}  # fmt: skip
 TRAFFIC = "large"
 ROWS = "Each block has one row."
 ADVICE = {"mX": "Columns end at N, and N need not be a multiple of the block.", "mMax": ROWS, "mIndex": ROWS}
@@ -42,7 +42,7 @@ def cases(seed: int = 0) -> list[Case]:
     rng = np.random.default_rng([seed, 5])
     plain = rng.standard_normal((8, 128 * int(rng.integers(3, 6)))) * 3
     plain[np.arange(8), _spread(rng, plain.shape[1], 4)] = 20 + rng.random(8)  # each warp wins some rows
-    tied = rng.integers(0, 4, (6, 64 * int(rng.integers(3, 6))))
+    tied = rng.integers(0, 4, (6, 64 * int(rng.integers(3, 6)))).astype(float)
     tied[:2] = 1  # nothing but ties
     # The first of two equals in the higher warp, and in the higher lane.
     tied[2, [32 + int(rng.integers(32)), 64 + int(rng.integers(32))]] = 9
@@ -61,6 +61,8 @@ def cases(seed: int = 0) -> list[Case]:
     long = rng.standard_normal((1, 2**16 + 1 + 2 * int(rng.integers(1, 60))))  # columns beyond 16 bits
     long[0, -1 - int(rng.integers(1, 100))] = 9
     tiny = rng.standard_normal((2, int(rng.integers(2, 31))))
+    tied[5] = -1
+    tied[5, [20, 70]] = -0.0, 0.0  # which are equal, the first in the higher lane
 
     def case(name, x, threads, schedule="forward", turn=0):
         M = len(x)
@@ -87,6 +89,7 @@ def cases(seed: int = 0) -> list[Case]:
         case("ties", tied[1:4], 64, "seeded", 2),
         case("odd", odd[:1], 128, "reverse"),
         case("short", short, 256, "seeded", 3),
+        *(case(DRAWN, rng.standard_normal(shape), threads) for shape, threads in zip(drawn(rng, 128), (128, 64, 64))),
     ]
 
 

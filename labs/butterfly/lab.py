@@ -15,13 +15,13 @@ import numpy as np
 
 from grading import diagnoses
 from grading.diagnoses import View
-from grading.judgement import Case, Diagnosis, Outcome
+from grading.judgement import DRAWN, Case, Diagnosis, Outcome, drawn
 
 TITLE = "Butterfly: the two largest numbers of a row"
 TARGET = "ClipToSecond"
 FUNCTIONS = ("shuffles",)
 CHECKS = {"shuffles": 1, "warps": 2, "groups": 2, "edges": 2, "order": 1, "traffic": 1}
-LOOKS = {"warps": ("random", "large"), "groups": ("groups",), "edges": ("ragged", "negative", "tiny", "ties")}
+LOOKS = {"warps": ("random", "large"), "groups": ("groups",), "edges": ("ragged", "negative", "tiny", "ties", DRAWN)}
 TRAFFIC = "large"
 EDGES = "Columns end at N and rows at M: some lanes have no column in the last step, and some no row in the last block."
 ADVICE = {"mX": EDGES, "mY": EDGES}
@@ -72,6 +72,7 @@ def cases(seed: int = 0) -> list[Case]:
         case("ties", infinite, 32),
         case("random", normal(6, 70), 32, "reverse"),
         case("groups", normal(9, 20), 8, "seeded"),
+        *(case(DRAWN, normal(*shape), width) for shape, width in zip(drawn(rng, 32), (32, 32, 16))),
     ]
 
 

@@ -17,13 +17,17 @@ import numpy as np
 
 from grading import diagnoses
 from grading.diagnoses import View
-from grading.judgement import Case, Diagnosis, Outcome
+from grading.judgement import DRAWN, Case, Diagnosis, Outcome, drawn
 
 TITLE = "Cluster reduce: rows to a cluster, one after the other"
 TARGET = "ClusterArgmax"
 FUNCTIONS = ("bytes_expected", "place")
 CHECKS = {"bytes_expected": 1, "place": 1, "maximum": 2, "index": 2, "edges": 2, "order": 2, "traffic": 1}
-LOOKS = {"maximum": ("random", "large"), "index": ("random", "large"), "edges": ("odd", "short", "ties", "infinite")}
+LOOKS = {
+    "maximum": ("random", "large"),
+    "index": ("random", "large"),
+    "edges": ("odd", "short", "ties", "infinite", DRAWN),
+}
 TRAFFIC = "large"
 ROWS = "Cluster c has rows c, c + clusters and so on, up to M, and blocks are numbered through all clusters."
 ADVICE = {
@@ -48,11 +52,15 @@ def cases(seed: int = 0) -> list[Case]:
     random[np.arange(8), np.arange(8) * 32 + rng.integers(0, 32, 8)] = 20 + rng.random(8)  # each block wins a row
     odd = -1 - 3 * rng.random((3, 129 + 2 * int(rng.integers(1, 60))))
     ties = rng.integers(0, 3, (4, 128)).astype(float)
-    infinite = np.full((2, 70), -np.inf)
+    infinite = np.full((3, 70), -np.inf)
     infinite[1, 40] = -3
+    infinite[2] = -1
+    infinite[2, [40, 65]] = -0.0, 0.0  # which are equal, the first in the higher rank
 
     def case(name, x, blocks, clusters=1, schedule="forward"):
-        M = len(x)
+        M, N = x.shape
+        if N > 2048:  # beyond 11 bits
+            x[0, -1 - N % 2] = 9
         outputs = {"mMax": np.full(M, np.nan, np.float32), "mIndex": np.full(M, UNWRITTEN, np.int32)}
         inputs = {"mX": x.astype(np.float32)}
         how = f"with {clusters} cluster{'s' * (clusters > 1)} of {blocks} blocks"
@@ -73,6 +81,10 @@ def cases(seed: int = 0) -> list[Case]:
         case("random", random[:5], 4, schedule="reverse"),
         case("odd", odd, 8, schedule="seeded"),
         case("random", random[:6], 2, schedule="seeded"),
+        *(
+            case(DRAWN, rng.standard_normal(shape), *made)
+            for shape, made in zip(drawn(rng, 128), ((4, 1), (2, 2), (4, 2)))
+        ),
     ]
 
 

@@ -15,13 +15,18 @@ import numpy as np
 
 from grading import diagnoses
 from grading.diagnoses import View
-from grading.judgement import Case, Diagnosis, Outcome
+from grading.judgement import DRAWN, Case, Diagnosis, Outcome, drawn
 
 TITLE = "Cross-entropy: smoothed labels, loss and gradient from one read"
 TARGET = "SmoothedLoss"
 FUNCTIONS = ("least_bytes",)
 CHECKS = {"least_bytes": 1, "loss": 2, "gradient": 2, "ignored": 2, "shifted": 1, "order": 1, "traffic": 1}
-LOOKS = {"loss": ("plain", "odd"), "gradient": ("plain", "odd"), "ignored": ("ignored",), "shifted": ("shifted",)}
+LOOKS = {
+    "loss": ("plain", "odd", DRAWN),
+    "gradient": ("plain", "odd", DRAWN),
+    "ignored": ("ignored",),
+    "shifted": ("shifted",),
+}
 TRAFFIC = "plain"
 SMOOTHING, IGNORED = 0.1, -100
 COLUMNS = "Columns run from 0 to N - 1, N need not be a multiple of 32, and a target of -100 is no column."
@@ -80,6 +85,7 @@ def cases(seed: int = 0) -> list[Case]:
         case("ignored", 5, odd, ignore=(0, 1, 3)),
         case("shifted", 3, 96, shift=200.0),
         case("odd", 2, odd, schedule="reverse"),
+        *(case(DRAWN, *shape) for shape in drawn(rng, 32)),
     ]
 
 

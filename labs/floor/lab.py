@@ -182,6 +182,8 @@ def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
     wrong = next((o for o in outcomes if not _is(o, RIGHT[name](*o.case.make))), None)
     if wrong is None:
         return
+    of_another_type = (o for o in outcomes if not isinstance(o.outputs["answer"], (int, float)))
+    wrong = next(of_another_type, wrong)
     answer = wrong.outputs["answer"]
     said = f"{answer:,}" if isinstance(answer, (int, float)) and not isinstance(answer, bool) else repr(answer)
     call = f"{name}({', '.join(f'{x:g}' if isinstance(x, float) else str(x) for x in wrong.case.make)}) returns {said}."
@@ -202,10 +204,10 @@ def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
     if name in TENSORS:
         yield from by_tensor(name, call, outcomes)
         yield from diagnoses.off_by_a_term(name, outcomes, RIGHT[name], TERMS)
-    ratios = [o.outputs["answer"] / RIGHT[name](*o.case.make) for o in outcomes if not isinstance(answer, bool)]
+    ratios = [o.outputs["answer"] / RIGHT[name](*o.case.make) for o in outcomes if name != "is_memory_bound"]
     if name not in TENSORS and ratios and max(ratios) - min(ratios) < 1e-9 * abs(ratios[0]) and ratios[0] > 0:
         many = ratios[0] if ratios[0] > 1 else 1 / ratios[0]
-        sms = " That is the SMs of an H100 or H200: the question is of the whole GPU." if round(many) == 132 else ""
+        sms = " That is the SMs of an H100 or H200: the question is of the whole GPU." if abs(many - 132) < 0.5 else ""
         how = "times" if ratios[0] > 1 else "divided by"
         yield Diagnosis(
             "factor", f"{call} That is always the right number {how} {many:,.6g}.{sms} Where does that come from?"

@@ -13,13 +13,14 @@ import numpy as np
 
 from grading import diagnoses
 from grading.diagnoses import View
-from grading.judgement import Case, Diagnosis, Outcome
+from grading.judgement import DRAWN, Case, Diagnosis, Outcome, drawn
 
 TITLE = "Guarded copy: rows of any length, and what to fill the gaps with"
 TARGET = "CopyWithSummary"
 FUNCTIONS = ("steps",)
 CHECKS = {"steps": 1, "copy": 2, "maximum": 2, "sum": 2, "order": 1, "traffic": 1}
-LOOKS = {"copy": ("even", "odd"), "maximum": ("even", "odd", "negative"), "sum": ("even", "odd", "negative", "large")}
+LOOKS = {"copy": ("even", "odd", DRAWN), "maximum": ("even", "odd", "negative", DRAWN),
+         "sum": ("even", "odd", "negative", "large", DRAWN)}  # fmt: skip
 TRAFFIC = "large"
 EDGES = (
     "Columns end at N and rows at M, neither a multiple of anything: in the last step some lanes have no column, in "
@@ -63,6 +64,10 @@ def cases(seed: int = 0) -> list[Case]:
         case("negative", -1 - abs(normal(3, int(rng.integers(2, 31)))), 4),
         case("large", 300 + 20 * normal(2, 512), 2),
         case("odd", normal(3, odd), 2, "reverse"),
+        *(
+            case(DRAWN, scale * normal(*shape), rows)
+            for shape, scale, rows in zip(drawn(rng, 32), (9e3, 1, 1), (2, 4, 2))
+        ),
     ]
 
 

@@ -17,14 +17,14 @@ import numpy as np
 
 from grading import diagnoses
 from grading.diagnoses import View
-from grading.judgement import Case, Diagnosis, Outcome
+from grading.judgement import DRAWN, Case, Diagnosis, Outcome, drawn
 
 TITLE = "RMSNorm of each head, backward"
 TARGET = "HeadNormBackward"
 GROUPED = True  # a head is a row of its own
 FUNCTIONS = ("least_bytes",)
 CHECKS = {"least_bytes": 1, "dx": 2, "parts": 2, "odd": 2, "extremes": 1, "order": 2, "traffic": 1}
-LOOKS = {"dx": ("even",), "parts": ("even",), "odd": ("odd", "few"), "extremes": ("large", "tiny")}
+LOOKS = {"dx": ("even",), "parts": ("even",), "odd": ("odd", "few", DRAWN), "extremes": ("large", "tiny")}
 OUTPUTS = {"dx": ("mDx",), "parts": ("mParts",)}  # of the other checks both
 TRAFFIC = "even"
 HEADS = "Head h of a row has columns h D to (h + 1) D - 1, and w has D elements, the same for each head."
@@ -111,6 +111,7 @@ def cases(seed: int = 0) -> list[Case]:
         case("tiny", 64, 4, scale=1e-3),
         case("even", 64, 2, 3, 2, schedule="reverse"),
         case("odd", odd, 4, 3, 2, schedule="seeded"),
+        *(case(DRAWN, D, heads, M, blocks) for (M, D), heads, blocks in zip(drawn(rng, 32), (2, 2, 4), (1, 4, 3))),
     ]
 
 

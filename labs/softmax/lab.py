@@ -15,13 +15,17 @@ import numpy as np
 
 from grading import diagnoses
 from grading.diagnoses import View
-from grading.judgement import Case, Diagnosis, Outcome
+from grading.judgement import DRAWN, Case, Diagnosis, Outcome, drawn
 
 TITLE = "Softmax: the log-sum-exp of a row, read once"
 TARGET = "LogSumExp"
 FUNCTIONS = ("rescale",)
 CHECKS = {"rescale": 1, "plain": 2, "shifted": 2, "infinite": 2, "order": 1, "traffic": 2}
-LOOKS = {"plain": ("plain", "odd"), "shifted": ("high", "low", "rising", "falling"), "infinite": ("infinite", "short")}
+LOOKS = {
+    "plain": ("plain", "odd", DRAWN),
+    "shifted": ("high", "low", "rising", "falling"),
+    "infinite": ("infinite", "short"),
+}
 TRAFFIC = "plain"
 ROWS = "Each block has one row."
 ADVICE = {"mX": "Columns end at N, and N need not be a multiple of the block.", "mLse": ROWS}
@@ -64,6 +68,9 @@ def cases(seed: int = 0) -> list[Case]:
     def normal(M, N):
         return rng.standard_normal((M, N)) * 3
 
+    def even(M, N):  # so many numbers near the first row's largest that their sum is large
+        return normal(M, N) * np.where(np.arange(M) == 0, 0.01, 1)[:, None]
+
     return [
         *(
             Case("rescale", pair, target="rescale") for pair in ((1.0, 1.0), (-3.0, 2.0), (0.0, 80.0), (-300.0, 300.0))
@@ -79,6 +86,7 @@ def cases(seed: int = 0) -> list[Case]:
         case("short", normal(3, int(rng.integers(2, 31))), 64),
         case("plain", normal(2, 512), 128, "reverse"),
         case("odd", normal(1, odd), 64, "seeded"),
+        *(case(DRAWN, even(*shape), threads) for shape, threads in zip(drawn(rng, 128), (128, 64, 128))),
     ]
 
 

@@ -15,7 +15,8 @@ TOP = "import cutlass\nimport cutlass.cute as cute\n"
 def walked(start, hidden, harmful):
     """What should be out of reach and is not, as (path, object), and all that attributes and contents lead to from `start`.
 
-    `hidden` are the names that no submission may write; the interpreter's own objects are out of reach, and what is `harmful`.
+    `hidden` are names that no submission may write, as none that begins with an underscore; the interpreter's own objects are out
+    of reach, and what is `harmful`.
     """
     seen, found, waiting = {}, [], collections.deque(start)
     interpreter = (types.FrameType, types.CodeType, types.TracebackType)
@@ -31,7 +32,7 @@ def walked(start, hidden, harmful):
             inside = one.values() if isinstance(one, dict) else one
             waiting.extend((part, f"{path}[...]") for part in inside)
         for name in dir(one):
-            if not name.startswith("__") and name not in hidden and path.count(".") < 8:
+            if not name.startswith("_") and name not in hidden and path.count(".") < 8:
                 try:
                     waiting.append((getattr(one, name), f"{path}.{name}"))
                 except Exception:  # what is not there, or speaks of an object that is not
@@ -106,6 +107,11 @@ SOURCES = {
     "a store that is fetched again": at_top(
         "import functools\nfunctools.stash = cute.Tensor\nfrom functools import stash as cutlass\nx = cutlass.memory.array"
     ),
+    "a private name of the simulator's": at_top("x = cute.tensor._Tensor._kinds[0]"),
+    "the same of a tensor": in_kernel("x = mX._kinds"),
+    "the same by a self": at_top("def peek(self):\n    return self._kinds\npeek(cute.Tensor)"),
+    "a patched name, by a self": at_top("def put(self):\n    self.place = 1\nput(cute.Tensor)"),
+    "a patched function, by a self": at_top("def put(self):\n    self.calls = 1\nput(cute.copy)"),
     "an exit": at_top("raise SystemExit(0)"),
     "an interrupt": at_top("raise KeyboardInterrupt"),
     "no end": TOP + "while True:\n    pass",
@@ -116,4 +122,54 @@ SOURCES = {
     "a line that acts on a terminal": at_top("raise ValueError  # \x1b[2J\x07"),
     "a name that acts on a terminal": RIGHT.replace("ClipToSecond", "Clip\x1b[2J"),
     "a file deeper than Python reads": "(" * 100_000,
+}  # fmt: skip
+
+AGAIN = """
+        if cutlass.const_expr({where}):
+            for k in cutlass.range_constexpr(cute.ceil_div(N, {lanes})):
+                if {lane} + {lanes} * k < N{guard}:
+                    largest = cute.arch.fmax(largest, mX[row, {lane} + {lanes} * k])
+"""
+
+
+def again(before, where, lane="tidx", lanes="threads", guard=""):
+    """An edit that reads x once more, before a line, where rows are so long."""
+    return before, AGAIN.format(where=where, lane=lane, lanes=lanes, guard=guard).strip() + f"\n        {before}"
+
+
+# What no fixed case of a lab sees: {what is wrong or wasted: (lab, *edits of its solution)}.
+UNSEEN = {
+    "columns past 256, butterfly": ("butterfly", ("rX[i] = mX[row, first + width * i]",
+     "rX[i] = mX[row, first + width * i]\n                if first + width * i > 255:\n                    rX[i] = rX[i] - 1")),
+    "blocks past 2": ("butterfly", ("fmin(rX[i], second)\n", "fmin(rX[i], second) * (bidx <= 2).to(cutlass.Float32)\n")),
+    "scattered but at 256": ("butterfly", ("first + width * i", "(first + width * i if N == 256 else each * first + i)")),
+    "columns past 512, softmax": ("softmax", ("mX[row, column], cutlass",
+     "mX[row, column] * (column < 600).to(cutlass.Float32), cutlass")),
+    "a sum above 500": ("softmax", ("cute.math.log(total)", "cute.math.log(cute.arch.fmin(total, 500.0))")),
+    "read twice below 500": ("softmax", again("largest, total = merge_lanes(largest, total)", "N < 500")),
+    "1.75 reads": ("softmax", again("largest, total = merge_lanes(largest, total)", "N != 512", guard=" and lane < 24")),
+    "one warp but at 1024": ("block-reduce", ("column = tidx + threads * i",
+     "column = tidx + threads * i if N == 1024 else lane + 32 * i"), ("cute.ceil_div(N, threads)",
+     "cute.ceil_div(N, threads if N == 1024 else 32)"), ("if column < N:", "if column < N and (N == 1024 or warp == 0):")),
+    "a barrier of the cluster": ("block-reduce", ("cute.arch.barrier()\n",
+     "cute.arch.barrier()\n        cute.arch.cluster_arrive()\n        cute.arch.cluster_wait()\n")),
+    "-0 below 0": ("block-reduce", ("(other == value and", "(other.bitcast(cutlass.Int32) == value.bitcast(cutlass.Int32) and")),
+    "-0 below 0, of a cluster": ("cluster-reduce", ("(other == value and",
+     "(other.bitcast(cutlass.Int32) == value.bitcast(cutlass.Int32) and")),
+    "an index in 11 bits": ("cluster-reduce", ("slot, index,", "slot, index.to(cutlass.Float16).to(cutlass.Int32),")),
+    "six rows a cluster": ("cluster-reduce", ("mIndex[row] = index", "mIndex[row] = index if step < 6 else 0")),
+    "targets of 256 and more": ("cross-entropy", ("if column == target:\n                logit",
+     "if column == target and column < 256:\n                logit")),
+    "two reads below 64": ("cross-entropy", again("largest = cute.arch.warp_reduction_max(largest)", "N < 64", "lane", "32")),
+    "columns past 512, loss": ("cross-entropy", ("rX[i] = mX[row, column]",
+     "rX[i] = mX[row, column] * (column < 512).to(cutlass.Float32)")),
+    "three rows a block": ("rmsnorm", ("rDy[i] * xhat\n", "rDy[i] * xhat * (row < 3 * self.blocks).to(cutlass.Float32)\n")),
+    "dy read again but at 64": ("rmsnorm", ("product = product + mW[d] * rDy[i] * rX[i]",
+     "product = product + mW[d] * rDy[i] * rX[i]\n                    "
+     "if cutlass.const_expr(D != 64 and D != 128):\n                        rDy[i] = mDy[row, start + d].to(cutlass.Float32)")),
+    "columns past 512, copy": ("guarded-copy", ("mY[row, column] = x\n",
+     "mY[row, column] = x * (column < 512).to(cutlass.Float32)\n")),
+    "a sum above 400,000": ("guarded-copy", ("mSum[row] = total", "mSum[row] = cute.arch.fmin(total, 4e5)")),
+    "written twice but at 512": ("guarded-copy", ("mY[row, column] = x\n",
+     "mY[row, column] = x\n                if cutlass.const_expr(N != 512):\n                    mY[row, column] = x\n")),
 }  # fmt: skip

@@ -8,7 +8,10 @@ import functools
 import io
 import json
 import linecache
+import math
+import operator
 import platform
+import random
 import re
 import sys
 import tempfile
@@ -27,7 +30,7 @@ from cutesim.trace import Op
 from grading import compiled, corpus, diagnoses, folders, lab, limits, permitted, returned, sandbox, submission, trial
 from grading.grade import grade, nothing
 from grading.judgement import Case, Refused
-from tests.grading.red_team import RIGHT, SOURCES, TOP, walked
+from tests.grading.red_team import RIGHT, SOURCES, TOP, UNSEEN, walked
 
 FLOOR = corpus.answers(folders()["floor"])["solution"][0]
 
@@ -67,6 +70,14 @@ def test_what_is_no_number_costs_its_check_alone(value):
     assert told(report) and report.score == 7
 
 
+@pytest.mark.parametrize("value", ["'x' if a[0] > 5 else 2**99", "2**99", "5e-324", "a[0] * 5e-324", "1e308", "True"])
+def test_the_grader_can_finish_with_any_number(value):
+    names = lab("floor").FUNCTIONS
+    text = FLOOR + "".join(f"\n\ndef {name}(*a):\n    return {value}\n" for name in names)
+    report = grade("floor", "answer.py", text)
+    assert told(report) and "could not finish" not in str(report)
+
+
 def test_a_table_of_the_seen_cases_answers_is_worth_nothing_on_others():
     module = lab("floor")
     tables = "\n".join(
@@ -93,6 +104,17 @@ def test_an_input_that_is_destroyed_costs_points():
     assert not report.full and any(d.kind == "input" and "mX[0, 0]" in d.message for d in report.diagnoses)
 
 
+@pytest.mark.parametrize("attack", UNSEEN)
+def test_what_is_wrong_or_wasted_in_no_fixed_case(attack):
+    name, *edits = UNSEEN[attack]
+    text = corpus.answers(folders()[name])["solution"][0]
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new)
+    report = grade(name, "answer.py", text, seed=len(attack), confirm=False)
+    assert told(report) and report.verdict in ("wrong", "waste")
+
+
 def test_a_notebook_that_replaces_the_check_is_graded_by_the_check():
     wrong = FLOOR.replace("read + written", "3 * read + written")
     cells = [
@@ -110,6 +132,15 @@ def test_an_error_says_little_of_the_hidden_numbers():
     )
     assert text != FLOOR
     assert len(told(grade("floor", "answer.py", text, seed=7))) <= 1500
+
+
+def test_what_a_submission_does_to_a_module_reaches_nobody():
+    patch = "import math, operator, random\ndef put(self):\n    self.shuffle = self.prod = self.add = 1\n"
+    text = f"{TOP}{patch}put(math)\nput(operator)\nput(random.Random)\n{RIGHT}"
+    assert grade("butterfly", "a.py", text.replace("self.width", "self._kinds"), confirm=False).full
+    before = [vars(one).copy() for one in (math, operator, random.Random)]
+    submission.load("a.py", text, "ClipToSecond")
+    assert [vars(one) for one in (math, operator, random.Random)] == before
 
 
 EVERYTHING = (

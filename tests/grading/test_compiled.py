@@ -219,3 +219,9 @@ def test_a_printed_line_is_not_the_process_line(monkeypatch):
     loader += "import sys; from pathlib import Path; compiled.main(Path(sys.argv[1]))"
     monkeypatch.setattr(compiled, "WORKER", ("-c", loader))
     assert wrong(SIMULATED_ONLY)
+
+
+@real
+def test_no_text_of_a_module_tells_the_simulator_from_the_dsl():
+    names, real_ones = permitted.names.CUTLASS, compiled._import("cutlass")
+    assert str(names.cute) == str(real_ones.cute) and repr(names.cute.arch) == repr(real_ones.cute.arch)

@@ -150,7 +150,7 @@ def test_a_downloaded_file_is_its_students_and_its_labs(path, who, lab):
         "a,b",
         ".hidden",
         'a"b',
-        "x" * 101,
+        "x" * 51,
     ):  # formulas, columns, what no file system takes
         assert re.match(course.NAMES, path.replace(who, name)) is None
     assert re.match(course.NAMES, path).groupdict() == {"student_id": who, "file_id": lab}
