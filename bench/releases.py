@@ -47,16 +47,11 @@ def facts(texts: list[str]) -> list[int]:
 
 def made(archs=GENERATIONS) -> dict:
     """{architecture: {program: `FACTS`, or why there are none}} by the DSL that is installed."""
-    import cutlass
-
-    compiler.DSL_VERSION = cutlass.__version__  # this compares releases, so another one is no mistake
-    if not hasattr(cutlass, "memory"):  # its name since 4.8
-        cutlass.memory = cutlass.utils
-    found = {}
+    release, found = compiler.take_any_release(), {}
     for arch in archs:
         answers = architectures.compiled(arch, facts, PROGRAMS)
         found[arch] = {", ".join(map(str, program)): said for program, said in answers.items()}
-        print(f"{cutlass.__version__}, {arch}: {_counted(found[arch])}", file=sys.stderr, flush=True)
+        print(f"{release}, {arch}: {_counted(found[arch])}", file=sys.stderr, flush=True)
     return found
 
 

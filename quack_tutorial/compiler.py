@@ -375,6 +375,17 @@ def dsl_problem() -> str | None:
     return None
 
 
+def take_any_release() -> str:
+    """Compile with the release of CuTe DSL that is installed, whichever it is, and return its name: to compare releases."""
+    global DSL_VERSION
+    import cutlass
+
+    DSL_VERSION = cutlass.__version__
+    if not hasattr(cutlass, "memory"):  # its name since 4.8
+        cutlass.memory = cutlass.utils
+    return DSL_VERSION
+
+
 def arch_of(capability) -> str:
     """What kernels are compiled for on a GPU of that compute capability: (8, 9) -> "sm_89", (9, 0) -> "sm_90a"."""
     plain = f"sm_{capability[0]}{capability[1]}"
