@@ -220,7 +220,7 @@ def run_once(
     numbers = None
     if exact and not findings:
         beside = RunState(None, fill=fill, **shared)
-        numbers = poison.exactly(lambda: _silently(beside, function, args, kwargs, dynamic, exact=True), beside)
+        numbers = poison.exactly(lambda: _silently(beside, function, args, kwargs, dynamic, exact=exact), beside, exact)
     if history is not None and order is None:
         history[:] = state.may_still_run or []
     printed = tuple(text for _, _, text in state.printed)
@@ -331,11 +331,15 @@ class _Poison:
         """What ends another run early; the tensors hold the first run's results afterwards."""
         return self._again(run_again)[2]
 
-    def exactly(self, run_again, state) -> dict | None:
-        """{tensor of floats: what a run in float64 leaves}; None where it does not come to its end."""
+    def exactly(self, run_again, state, kind) -> dict | None:
+        """{tensor of floats: what a run in `kind` of exact numbers leaves}; None where it does not come to its end."""
         if self._again(run_again)[2] is not None:
             return None
-        return {memory.name: memory.exactly(state.shadows) for memory in state.arguments if memory.dtype.is_float}
+        outer, STATE.exact = STATE.exact, kind
+        try:
+            return {memory.name: memory.exactly(state.shadows) for memory in state.arguments if memory.dtype.is_float}
+        finally:
+            STATE.exact = outer
 
     def _finding(self, trace, fragment, confirmed) -> Finding:
         if isinstance(confirmed, SimulationError):

@@ -58,7 +58,8 @@ def simulate(
     | `blocks=k`         | simulates only the first k blocks of each launch                                                 |
     | `fill`             | chooses the values that uninitialised memory holds                                               |
     | `max_steps`        | how many steps of loops a warp may take before they are taken for an endless loop; by default also 30 s |
-    | `exact=True`       | runs the kernel once more in float64 as well (`Run.exact`), which tells a wrong formula from rounding |
+    | `exact=True`       | runs the kernel once more in float64 as well (`Run.exact`), which tells a wrong formula from rounding; |
+    |                    | with a `values.field.Field` in place of True in its elements, see `same_formula`                |
     | `on_device=True`   | takes the tensors for a GPU's, whose numbers the host's code cannot touch                         |
     | `dynamic`          | which extents and strides are known only when the kernel runs; see below                          |
     | `orders`, `right`  | runs the kernel in several orders of its warps; see below                                         |

@@ -22,6 +22,7 @@ import numpy as np
 from ..context import not_simulated, refused
 from ..machine.warps import FULL_MASK, warp_redux_sync
 from ..values import arithmetic, numeric
+from ..values.exact import contiguous
 from ..values.numeric import (
     BFloat16,
     Boolean,
@@ -176,7 +177,7 @@ class Vector:
         raw = np.stack([self.dtype.encode(a) for a in arrays], axis=-1)
         if raw.shape[-1] * self.dtype.itemsize % dtype.itemsize:
             raise not_simulated(f"bitcast of {len(arrays)} {self.dtype} to {dtype}")
-        words = dtype.decode(np.ascontiguousarray(raw).view(dtype.storage))
+        words = dtype.decode(contiguous(raw).view(dtype.storage))
         return Vector(Value(dtype, words[..., i]) for i in range(words.shape[-1]))
 
 

@@ -30,6 +30,7 @@ from ..machine.asynchronous import bulk_copy
 from ..memory import pointers as m
 from ..memory.bounds import Place
 from ..memory.tensor import Tensor, contiguous_run, coordinate_spans, make_tensor
+from ..values.exact import contiguous
 from ..values.numeric import Int32, Int64, Value, scalar
 from . import assembly
 
@@ -193,7 +194,7 @@ def _load(name: str, pointer, count: int):
     """`count` words from `pointer` in one instruction."""
     pointer, width = _access(name, pointer, count)
     raw = m.read_raw(pointer, np.arange(width, dtype=np.int64), width, None, Op.LOAD, _place(pointer, width))
-    words = np.ascontiguousarray(raw).view(np.int32)
+    words = contiguous(raw).view(np.int32)
     found = tuple(Value(Int32, words[..., k]) for k in range(count))
     return found if count > 1 else found[0]
 

@@ -315,12 +315,13 @@ class BulkMove:
     def read(self) -> None:
         if self.data is None:
             self.data = self.source_flat[self.source : self.source + self.count].copy()
+            if STATE.exact:
+                span = np.arange(self.source, self.source + self.count, dtype=np.int64)
+                self.data = STATE.run.shadows.load(self.source_flat, span, self.data)
 
     def write(self) -> None:
         self.read()
-        self.target_flat[self.target : self.target + self.count] = self.data
-        if STATE.exact:
-            STATE.run.shadows.move(self.source_flat, self.source, self.target_flat, self.target, self.count)
+        _store_words(self.target_flat, np.arange(self.target, self.target + self.count, dtype=np.int64), self.data)
 
 
 def bulk_copy(src, dst, mbar_ptr=None) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from cutesim.trace import Space
 
 from ..context import STATE, any_of, executing, fail, here, not_simulated, spread
-from ..values.exact import exact
+from ..values.exact import contiguous, exact, wide
 from ..values.numeric import Boolean, DType
 from .bounds import span
 
@@ -37,7 +37,7 @@ def make_registers(dtype: DType, count: int) -> Registers:
     if run.unwritten is None and run.poisoned is None:
         array = np.empty(shape, dtype.carrier)
         array[...] = run.poison(dtype, places)
-        array = exact(array, array.astype(np.float64)) if STATE.exact and dtype.is_float else array
+        array = exact(array, wide(array)) if STATE.exact and dtype.is_float else array
         return Registers(dtype, array, made=run.made)
     line = here()
     changed = run.poisoned is None or run.poisoned == line
@@ -74,7 +74,7 @@ def read_registers(pointer, offsets: np.ndarray) -> np.ndarray:
         return _read(memory, pointer.offset, offsets)
     start, places, _ = _as_made(pointer, offsets)
     raw = memory.dtype.encode(_read(memory, start, places))
-    return pointer.dtype.decode(np.ascontiguousarray(raw).view(pointer.dtype.storage))
+    return pointer.dtype.decode(contiguous(raw).view(pointer.dtype.storage))
 
 
 def _read(memory: Registers, start, offsets: np.ndarray) -> np.ndarray:
@@ -136,7 +136,7 @@ def write_registers(pointer, offsets: np.ndarray, new: np.ndarray, keep) -> None
     raw = spread(pointer.dtype.encode(np.asanyarray(new)), np.shape(new)[:-1] + (len(offsets),))
     if keep is not None and keep.shape[-1] > 1:
         keep = np.repeat(keep, factor, axis=-1)
-    _write(memory, start, places, memory.dtype.decode(np.ascontiguousarray(raw).view(memory.dtype.storage)), keep)
+    _write(memory, start, places, memory.dtype.decode(contiguous(raw).view(memory.dtype.storage)), keep)
 
 
 def _write(memory: Registers, start, offsets: np.ndarray, new: np.ndarray, keep) -> None:

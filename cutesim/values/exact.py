@@ -4,6 +4,8 @@ An `Exact` array holds what the kernel's types hold, and in `wide` the same numb
 functions work on both; branches, comparisons, addresses and bits are those of the rounded numbers, so that both take one path.
 What numpy does not tell this class of gives a plain array: from there on the rounded numbers stand for the exact ones.
 
+With `exact` a `Field` they are not floats but its elements.
+
 Memory keeps the exact number of an element by its address (`Shadows`). It counts only as long as the bits stored with it lie there,
 so whatever else writes the memory is safe.
 """
@@ -11,6 +13,9 @@ so whatever else writes the memory is safe.
 from __future__ import annotations
 
 import numpy as np
+
+from ..context import STATE
+from .field import UNKNOWN, Field
 
 # What moves numbers without changing them, beside numpy's universal functions.
 MOVES = {
@@ -27,7 +32,7 @@ MOVES = {
 
 
 class Exact(np.ndarray):
-    """An array of rounded numbers, or of their bits, with the exact ones in `wide` (float64, of the same shape) or None."""
+    """An array of rounded numbers, or of their bits, with the exact ones in `wide` (of the same shape) or None."""
 
     wide = None
 
@@ -40,14 +45,18 @@ class Exact(np.ndarray):
     def __setitem__(self, key, new):
         plain(self)[key] = plain(new)
         if self.wide is not None:
-            self.wide[key] = wide(new)
+            of_bits = self.dtype.kind in "iu" and getattr(new, "wide", None) is None
+            self.wide[key] = unknown() if of_bits else numbers_of(new)
 
     def __array_ufunc__(self, function, method, *inputs, out=None, **options):
         result = getattr(function, method)(*map(plain, inputs), **options)
         if out is not None or not _is_float(result):
-            return _into(out, result)
+            return _into(out, _of_bits(inputs, result))
         options.pop("dtype", None)
-        return exact(result, getattr(function, method)(*map(wide, inputs), **options))
+        numbers = map(wide, inputs)
+        if isinstance(STATE.exact, Field):
+            return exact(result, STATE.exact.apply(function, method, result, [*map(plain, inputs)], [*numbers], options))
+        return exact(result, getattr(function, method)(*numbers, **options))
 
     def __array_function__(self, function, types, args, kwargs):
         if function in (np.copyto, np.put_along_axis):
@@ -58,7 +67,11 @@ class Exact(np.ndarray):
             return None
         result = function(*_each(plain, args), **_each(plain, kwargs))
         if function not in MOVES or not isinstance(result, np.ndarray):
-            return result
+            return _untaken(result)
+        if isinstance(STATE.exact, Field) and function is np.where:
+            return exact(result, np.where(plain(args[0]), *map(numbers_of, args[1:])))
+        if isinstance(STATE.exact, Field) and function is np.clip:
+            return np.minimum(np.maximum(args[0], args[1]), args[2])
         return exact(result, function(*_each(wide, args), **_each(wide, kwargs)))
 
     def reshape(self, *shape, **options):
@@ -78,10 +91,41 @@ class Exact(np.ndarray):
     def view(self, *kind):
         """The bits as a type of the same width keep the numbers; those of another width are bits alone."""
         result = plain(self).view(*kind)
-        return exact(result, self.wide) if result.shape == self.shape else result
+        if self.wide is None:
+            return result
+        if result.shape != self.shape:
+            stored = isinstance(STATE.exact, Field) and not np.isnan(self.wide).all()
+            return exact(result, np.full(result.shape, UNKNOWN)) if stored else result
+        return exact(result, _filled(result, self.wide) if result.dtype.kind == "f" else self.wide)
 
     def _both(self, move):
         return exact(move(plain(self)), None if self.wide is None else move(self.wide))
+
+
+def numbers_of(x):
+    """`wide`, of Python's numbers as well."""
+    x = wide(x)
+    return STATE.exact.encode(x) if isinstance(STATE.exact, Field) and np.asarray(x).dtype.kind != "c" else x
+
+
+def unknown():
+    """What stands in memory for a number that is not known."""
+    return complex(np.nan, np.nan) if isinstance(STATE.exact, Field) else np.nan
+
+
+def _untaken(result):
+    """A result of what numpy does not tell of: the rounded numbers, and in a field no number."""
+    taken = not isinstance(STATE.exact, Field) or not _is_float(result)
+    return result if taken else exact(np.asarray(result), np.full(np.shape(result), UNKNOWN))
+
+
+def _of_bits(inputs, result):
+    """An integer computed of a float's bits; in a field, the float that has these bits is no number."""
+    of_bits = [x.wide for x in inputs if isinstance(x, Exact) and x.wide is not None and x.dtype.kind in "iu"]
+    if not isinstance(STATE.exact, Field) or not of_bits or np.asarray(result).dtype.kind not in "iu":
+        return result
+    stored = np.any(np.broadcast_arrays(*(~np.isnan(numbers) for numbers in of_bits)), axis=0)
+    return exact(np.asarray(result), np.where(stored, UNKNOWN, unknown())) if stored.any() else result
 
 
 def exact(rounded: np.ndarray, numbers) -> np.ndarray:
@@ -101,9 +145,16 @@ def plain(x):
 def wide(x):
     """The exact numbers; of anything else what it is, floats in float64."""
     if isinstance(x, Exact) and x.wide is not None:
-        return x.wide
+        return _filled(plain(x), x.wide) if x.dtype.kind == "f" else x.wide
     x = plain(x)
-    return x.astype(np.float64) if isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind == "f" else x
+    if not isinstance(x, (np.ndarray, np.generic)) or x.dtype.kind != "f":
+        return x
+    return STATE.exact.encode(x) if isinstance(STATE.exact, Field) else x.astype(np.float64)
+
+
+def contiguous(x) -> np.ndarray:
+    """numpy's ascontiguousarray, with the exact numbers."""
+    return exact(np.ascontiguousarray(plain(x)), x.wide) if isinstance(x, Exact) else np.ascontiguousarray(x)
 
 
 def _each(what, x):
@@ -133,18 +184,18 @@ class Shadows:
         """(numbers, bits as elements) of a flat array, which may be one of several types over the same memory."""
         at = flat.__array_interface__["data"][0]
         if at not in self.held or len(self.held[at][1]) < flat.nbytes:
-            self.held[at] = flat, np.full(flat.nbytes, np.nan), np.zeros(flat.nbytes, np.uint8)
+            self.held[at] = flat, np.full(flat.nbytes, unknown()), np.zeros(flat.nbytes, np.uint8)
         _, numbers, stored = self.held[at]
         return numbers, stored[: flat.nbytes].view(_bits(flat).dtype)
 
     def load(self, flat: np.ndarray, index: np.ndarray, raw: np.ndarray) -> np.ndarray:
         """`raw`, the elements at `index`, with their exact numbers; NaN where they are not known."""
         numbers, stored = self._of(flat)
-        return exact(raw, np.where(stored[index] == _bits(raw), numbers[index * flat.itemsize], np.nan))
+        return exact(raw, np.where(stored[index] == _bits(raw), numbers[index * flat.itemsize], unknown()))
 
     def store(self, flat: np.ndarray, index, raw: np.ndarray) -> None:
         numbers, stored = self._of(flat)
-        numbers[index * flat.itemsize] = raw.wide if isinstance(raw, Exact) and raw.wide is not None else np.nan
+        numbers[index * flat.itemsize] = raw.wide if isinstance(raw, Exact) and raw.wide is not None else unknown()
         stored[index] = _bits(np.ascontiguousarray(plain(raw), flat.dtype))
 
     def move(self, source: np.ndarray, first: int, target: np.ndarray, to: int, count: int) -> None:
@@ -162,4 +213,16 @@ def decoded(dtype, raw: Exact) -> np.ndarray:
     values = dtype.decode(plain(raw))
     if not dtype.is_float:
         return values if dtype.kind == "b" else exact(values, raw.wide)
-    return exact(values, np.where(np.isnan(raw.wide), values, raw.wide))
+    return exact(values, _filled(values, raw.wide))
+
+
+def _filled(values, numbers):
+    """`numbers`, and where memory has had none the values themselves."""
+    missing = np.isnan(numbers)
+    if not missing.any():
+        return numbers
+    known = STATE.exact.encode(values, constants=False) if isinstance(STATE.exact, Field) else values
+    if not numbers.flags.writeable:
+        return np.where(missing, known, numbers)
+    np.copyto(numbers, known, where=missing)
+    return numbers

@@ -1,0 +1,85 @@
+"""`same_formula`: whether two kernels compute the same formula, or only numbers that are close today.
+
+Both run on the same arguments, and beside their floats in two finite fields, where nothing is rounded (`values.field`). An element
+that differs there differs by its formula: a term, a sign, a factor, however small it is in floats. Elements that agree there differ
+in their bits by rounding alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cutesim.memory.arguments import as_array
+from cutesim.simulation import simulate
+from cutesim.values.field import FIELDS, same
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What became of two kernels on the same arguments; `same` is None where that cannot be said, `said` says it in a sentence."""
+
+    same: bool | None
+    said: str
+    ulps: int = 0  # the largest distance of their results, in units of the last place
+
+    def __bool__(self) -> bool:
+        return bool(self.same)
+
+    def __str__(self) -> str:
+        return self.said
+
+
+def same_formula(one, other, *args, **options) -> Comparison:
+    """Compare what two kernels leave in the float tensors of `args` (arrays, CPU tensors, numbers), which stay as they are.
+
+    Half of the elements of a field have no square root, so where a kernel takes one, what is unknown in one pair of fields is
+    looked at in the next. `options` are `simulate`'s. ValueError where a run has a finding.
+    """
+    left: dict = {}
+    for among in FIELDS:
+        (first, floats), (second, others) = (_run(kernel, args, among, options) for kernel in (one, other))
+        ulps = max((_ulps(floats[name], others[name]) for name in first), default=0)
+        for name in first:
+            differ, untaken = same(first[name], second[name])
+            left[name] = left.get(name, True) & untaken
+            if differ.any():
+                at = tuple(int(i[0]) for i in np.nonzero(differ))
+                place, apart = f"{name}[{', '.join(map(str, at))}]", _ulps(floats[name][at], others[name][at])
+                count = f"{differ.sum():,} of {differ.size:,} elements"
+                said = f"not the same formula: {place} is the first of {count} that differ without rounding; its floats are {apart} ulp apart"
+                return Comparison(False, said, ulps)
+        if not any(untaken.any() for untaken in left.values()):
+            rest = f"; they differ by rounding, at most {ulps} ulp" if ulps else ", and the same bits"
+            return Comparison(True, f"the same formula{rest}", ulps)
+    name, untaken = next((name, untaken) for name, untaken in left.items() if untaken.any())
+    said = f"cannot be said: {untaken.sum():,} of {untaken.size:,} elements of {name} come from a function that no field has"
+    return Comparison(None, said, ulps)
+
+
+def _run(kernel, args, among, options) -> tuple[dict, dict]:
+    """({tensor: its elements in the fields}, {tensor: its floats}) of a run on copies."""
+    copies = [_copy(x) for x in args]
+    run = simulate(kernel, *copies, exact=among, **options)
+    if not run.ok or run.exact is None:
+        raise ValueError(f"{getattr(kernel, '__name__', type(kernel).__name__)} has a finding: {run}")
+    floats = [as_array(x) for x in copies if hasattr(x, "shape")]
+    held = [dtype.decode(array).reshape(np.shape(array)) for array, dtype in floats if dtype.is_float]
+    return run.exact, dict(zip(run.exact, held, strict=True))
+
+
+def _copy(x):
+    return x.clone() if hasattr(x, "clone") else x.copy() if hasattr(x, "copy") else x
+
+
+def _ulps(a: np.ndarray, b: np.ndarray) -> int:
+    """The largest distance in units of the last place of the numbers' type; NaN is next to nothing but NaN."""
+    steps = [_ordered(np.asarray(x)) for x in (a, b)]
+    return int(np.abs(steps[0] - steps[1]).max(initial=0))
+
+
+def _ordered(x: np.ndarray) -> np.ndarray:
+    """Whole numbers in the order of the floats, one apart where these are neighbours."""
+    bits = x.view(f"i{x.itemsize}").astype(np.int64)
+    return np.where(bits < 0, np.iinfo(f"i{x.itemsize}").min - bits, bits)

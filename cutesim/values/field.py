@@ -1,0 +1,237 @@
+"""Numbers as elements of two finite fields, in which sums, products, quotients, exp and log are exact.
+
+A number is a pair, modulo the primes P and Q = K P + 1, kept as the real and the imaginary part of a complex number; -1 stands for a
+part that is not known. Sums, products and quotients are the fields' own. exp takes the part modulo P, by which exponents may be
+counted, to a power of an element of order P modulo Q: so exp(a) exp(b) = exp(a + b), and log, from Q to P, turns products into sums.
+A result of exp has no part modulo P, and one of log none modulo Q. Half of the elements are squares, and only those have a root. What
+else there is of functions gives a number that depends on its argument alone.
+
+Two formulas that are equal as formulas give equal elements. Two that are not give equal ones for an element in two thousand million
+(or a million, where a logarithm is the result). Larger and smaller, signs, infinities and integers are those of the rounded numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache, cached_property
+
+import numpy as np
+
+UNKNOWN = complex(-1, -1)
+LOG2_E = 654321, 1234567891  # stands for the logarithm of e to base 2, of which no kernel knows all digits
+FEW = 4  # different numbers that an array of constants has at most
+NEAR = 2.0**-22
+LEAST_POWER = -1200  # of two, in a float64 as a whole number times it
+CHOOSE = (np.maximum, np.minimum, np.fmax, np.fmin)
+WHOLE = (np.floor, np.ceil, np.rint, np.trunc)  # decisions, like comparisons
+ONE = np.asarray(1 + 1j)
+PRIMES = (1048571, 1962), (1048559, 2034), (1048507, 1990)  # P and K
+
+
+@dataclass(frozen=True)
+class Field:
+    """The two fields of the primes P and K P + 1, both of which leave 3 when divided by 4."""
+
+    P: int
+    K: int
+
+    @cached_property
+    def moduli(self) -> tuple[int, int]:
+        return self.P, self.K * self.P + 1
+
+    def __hash__(self):
+        return self.P
+
+    def encode(self, x, constants=True) -> np.ndarray:
+        """The pairs of floats: of `constants` those of the fractions they must stand for, of memory's numbers those of their bits."""
+        x = np.asarray(x, np.float64)
+        some = x.reshape(-1)[: FEW + 1]
+        if constants and (x.size <= FEW or (some == some[0]).all()):
+            values, places = np.unique(x, return_inverse=True)
+            if len(values) <= FEW:
+                return np.array([self.constant(float(value)) for value in values])[places].reshape(x.shape)
+        finite = np.isfinite(x)
+        mantissa, exponent = np.frexp(np.where(finite, x, 0))
+        whole, power = np.ldexp(mantissa, 53).astype(np.int64), exponent.astype(np.int64) - 53
+        parts = [whole % M * self._powers_of_two(M)[power - LEAST_POWER] % M for M in self.moduli]
+        return np.where(finite, _pair(*parts), UNKNOWN)
+
+    @cache
+    def _powers_of_two(self, M: int) -> np.ndarray:
+        return np.array([pow(2, e, M) for e in range(LEAST_POWER, -LEAST_POWER)], np.int64)
+
+    @cache
+    def constant(self, value: float) -> complex:
+        if not math.isfinite(value):
+            return UNKNOWN
+        single = np.float32(value)
+        for base, power, below in ((math.log2(math.e), 1, 64), (math.log(2), -1, 64), (1.0, 0, 1 << 16)):
+            fraction = Fraction(value / base).limit_denominator(below)
+            near = float(fraction) * base
+            if abs(value - near) < NEAR * abs(value) if power else value in (near, float(np.float32(near))):
+                return self._of(fraction, power)
+        # 1e-05 as a parameter in float32 is what it is as a literal.
+        written = float(single) == value or str(value) == str(single)
+        return self._of(Fraction(str(single)) if written else Fraction(value))
+
+    def _of(self, fraction: Fraction, power=0) -> complex:
+        """A fraction, times a power of the logarithm of e."""
+        parts = zip(LOG2_E, self.moduli)
+        return complex(*(fraction.numerator * pow(fraction.denominator, -1, M) * pow(L, power, M) % M for L, M in parts))
+
+    def each(self, function, *pairs) -> np.ndarray:
+        """`function(*parts, modulus)` of both parts; unknown where one of the parts is."""
+        found = []
+        for name, M in zip(("real", "imag"), self.moduli):
+            parts = [getattr(pair, name).astype(np.int64) for pair in pairs]
+            lacks = np.any(np.broadcast_arrays(*(part < 0 for part in parts)), axis=0)
+            found.append(np.where(lacks, -1, function(*(np.maximum(part, 0) for part in parts), M)))
+        return _pair(*found)
+
+    def add(self, a, b):
+        return self.each(lambda x, y, M: (x + y) % M, a, b)
+
+    def subtract(self, a, b):
+        return self.each(lambda x, y, M: (x - y) % M, a, b)
+
+    def multiply(self, a, b):
+        product = self.each(lambda x, y, M: x * y % M, a, b)
+        zero = (a == 0) | (b == 0)  # whatever the other is
+        return np.where(zero, 0, product) if zero.any() else product
+
+    def divide(self, a, b):
+        return self.multiply(a, self.each(_inverse, b))
+
+    def negative(self, a):
+        return self.each(lambda x, M: -x % M, a)
+
+    def root(self, a):
+        def principal(x, M):
+            found = _power(x, (M + 1) // 4, M)
+            return np.where(found * found % M == x, found, -1)
+
+        return self.each(principal, a)
+
+    @cached_property
+    def exponentials(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The powers of an element of order P modulo Q; sorted, and of which exponent each is."""
+        P, Q = self.moduli
+        element, powers = pow(5, self.K, Q), np.ones(1, np.int64)
+        while len(powers) < P:
+            powers = np.concatenate([powers, powers * pow(element, len(powers), Q) % Q])
+        order = np.argsort(powers[:P])
+        return powers[:P], powers[order], order
+
+    def exp(self, a):
+        exponent = a.real.astype(np.int64)
+        return _pair(-1, np.where(exponent < 0, -1, self.exponentials[0][np.maximum(exponent, 0)]))
+
+    def log(self, a):
+        P, Q = self.moduli
+        _, in_order, exponents = self.exponentials
+        number = a.imag.astype(np.int64)
+        in_group = _power(np.maximum(number, 1), self.K, Q)
+        exponent = exponents[np.searchsorted(in_order, in_group)] * pow(self.K, -1, P) % P
+        return _pair(np.where(number < 1, -1, exponent), -1)
+
+    def times_log2_e(self, a, power: int):
+        return self.multiply(a, np.asarray(self._of(Fraction(1), power)))
+
+    def some_function(self, name: str, a):
+        """A number that depends on the function's name and on its argument alone."""
+        P, Q = self.moduli
+        salt = sum(ord(letter) << (5 * n) for n, letter in enumerate(name[:5])) % P
+        argument = np.where(a.imag < 0, a.real, a.imag).astype(np.int64)
+        mixed = _power((argument + salt) % Q, 5, Q)
+        return np.where(argument < 0, UNKNOWN, _pair(mixed % P, mixed))
+
+    @cached_property
+    def functions(self) -> dict:
+        """numpy's universal functions that mean something in a field."""
+        return {
+            np.add: self.add,
+            np.subtract: self.subtract,
+            np.multiply: self.multiply,
+            np.divide: self.divide,
+            np.negative: self.negative,
+            np.positive: lambda a: a,
+            np.square: lambda a: self.multiply(a, a),
+            np.reciprocal: lambda a: self.divide(ONE, a),
+            np.sqrt: self.root,
+            np.exp: self.exp,
+            np.exp2: lambda a: self.exp(self.times_log2_e(a, -1)),
+            np.log: self.log,
+            np.log2: lambda a: self.times_log2_e(self.log(a), 1),
+        }
+
+    def apply(self, function, method: str, result, inputs, pairs, options) -> np.ndarray:
+        """The pairs of a universal function's `result`, of the rounded numbers and the pairs that went in."""
+        pairs = [np.asarray(pair) if np.asarray(pair).dtype.kind == "c" else self.encode(pair) for pair in pairs]
+        if method == "reduce":
+            return self._reduced(function, inputs[0], pairs[0], **options)
+        if method != "__call__":
+            return np.full(np.shape(result), UNKNOWN)
+        if function in CHOOSE:
+            return _chosen(result, inputs, pairs)
+        if function in self.functions:
+            found = self.functions[function](*pairs)
+            return np.where(np.isneginf(inputs[0]), 0, found) if function in (np.exp, np.exp2) else found
+        if function is np.absolute:
+            return np.where(np.signbit(inputs[0]), self.negative(pairs[0]), pairs[0])
+        if function is np.copysign:
+            return np.where(np.signbit(inputs[0]) == np.signbit(inputs[1]), pairs[0], self.negative(pairs[0]))
+        if function in WHOLE:
+            return self.encode(result)
+        return self.some_function(function.__name__, pairs[0]) if len(pairs) == 1 else np.full(np.shape(result), UNKNOWN)
+
+    def _reduced(self, function, numbers, pairs, axis=0, keepdims=False, **rest):
+        if rest or not isinstance(axis, int) or (function not in (np.add, np.multiply) and function not in CHOOSE):
+            return np.full(np.shape(function.reduce(numbers, axis=axis, keepdims=keepdims, **rest)), UNKNOWN)
+        numbers, pairs = np.moveaxis(numbers, axis, 0), np.moveaxis(pairs, axis, 0)
+        total, best = pairs[0], numbers[0]
+        for number, pair in zip(numbers[1:], pairs[1:]):
+            if function in CHOOSE:
+                before, best = best, function(best, number)
+                total = _chosen(best, (before, number), (total, pair))
+            else:
+                total = self.functions[function](total, pair)
+        return np.expand_dims(total, axis) if keepdims else total
+
+
+FIELDS = tuple(Field(*primes) for primes in PRIMES)
+
+
+def _pair(real, imag) -> np.ndarray:
+    """Pairs of whole numbers; -1 where a part is negative."""
+    result = np.empty(np.broadcast_shapes(np.shape(real), np.shape(imag)), np.complex128)
+    result.real, result.imag = np.maximum(real, -1), np.maximum(imag, -1)
+    return result
+
+
+def _power(a, n: int, M: int):
+    result, a = np.ones_like(a), a % M
+    while n:
+        result = result * a % M if n & 1 else result
+        a, n = a * a % M, n >> 1
+    return result
+
+
+def _inverse(a, M):
+    return np.where(a == 0, -1, _power(a, M - 2, M))
+
+
+def _chosen(result, inputs, pairs):
+    """Of two numbers the one that the rounded numbers have chosen."""
+    return np.where((result == inputs[0]) | np.isnan(result), *pairs)
+
+
+def same(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(where two arrays of pairs differ, where they have no part in common that is known)."""
+    differ, compared = np.zeros(a.shape, bool), np.zeros(a.shape, bool)
+    for one, other in ((a.imag, b.imag), (a.real, b.real)):
+        both = (one >= 0) & (other >= 0)
+        differ |= both & (one != other)
+        compared |= both
+    return differ, ~compared
