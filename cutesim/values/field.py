@@ -27,7 +27,7 @@ LEAST_POWER = -1200  # of two, in a float64 as a whole number times it
 CHOOSE = (np.maximum, np.minimum, np.fmax, np.fmin)
 WHOLE = (np.floor, np.ceil, np.rint, np.trunc)  # decisions, like comparisons
 ONE = np.asarray(1 + 1j)
-PRIMES = (1048571, 1962), (1048559, 2034), (1048507, 1990)  # P and K
+PRIMES = (1048571, 1962), (1048559, 2034), (1048507, 1990), (1048447, 1974), (1048423, 2046)  # P and K
 
 
 @dataclass(frozen=True)
