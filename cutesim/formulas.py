@@ -48,8 +48,8 @@ def same_formula(one, other, *args, **options) -> Comparison:
                 at = tuple(int(i[0]) for i in np.nonzero(differ))
                 place, apart = f"{name}[{', '.join(map(str, at))}]", _ulps(floats[name][at], others[name][at])
                 count = f"{differ.sum():,} of {differ.size:,} elements"
-                said = f"not the same formula: {place} is the first of {count} that differ without rounding; its floats are {apart} ulp apart"
-                return Comparison(False, said, ulps)
+                said = f"{place} is the first of {count} that differ without rounding; its floats are {apart} ulp apart"
+                return Comparison(False, f"not the same formula: {said}", ulps)
         if not any(untaken.any() for untaken in left.values()):
             rest = f"; they differ by rounding, at most {ulps} ulp" if ulps else ", and the same bits"
             return Comparison(True, f"the same formula{rest}", ulps)

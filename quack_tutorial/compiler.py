@@ -279,7 +279,7 @@ class _Callable:
 
     def __init__(self, host_fn, compiled):
         self.compiled = compiled
-        parameters = _parameters(host_fn)
+        parameters = parameters_of(host_fn)
         self.has_stream = any(parameter.name == "stream" for parameter in parameters)
         arguments = [parameter for parameter in parameters if parameter.name != "stream"]
         self.positions = tuple(i for i, parameter in enumerate(arguments) if not _is_constexpr(parameter))
@@ -340,7 +340,7 @@ def load_kept(file: Path):
 
 def run_time_args(host_fn, args) -> tuple:
     """Of the arguments in their order those that a compiled function takes."""
-    parameters = [parameter for parameter in _parameters(host_fn) if parameter.name != "stream"]
+    parameters = [parameter for parameter in parameters_of(host_fn) if parameter.name != "stream"]
     return tuple(arg for arg, parameter in zip(args, parameters) if not _is_constexpr(parameter))
 
 
@@ -457,7 +457,7 @@ def _compile_alone(host_fn, args, arch, keep_ptx, with_lines):
 
     given = iter(args)
     call = []
-    for parameter in _parameters(host_fn):
+    for parameter in parameters_of(host_fn):
         if parameter.name == "stream":
             call.append(make_fake_stream(use_tvm_ffi_env_stream=True))
             continue
@@ -468,7 +468,7 @@ def _compile_alone(host_fn, args, arch, keep_ptx, with_lines):
             break
         call.append(fake(arg) if isinstance(arg, TensorSpec) else arg)
     if next(given, _MISSING) is not _MISSING:
-        expected = sum(parameter.name != "stream" for parameter in _parameters(host_fn))
+        expected = sum(parameter.name != "stream" for parameter in parameters_of(host_fn))
         raise TypeError(f"{_name(host_fn)} takes {expected} arguments, got {len(args)}")
     options = [cute.EnableTVMFFI(True)] + ([cute.GPUArch(arch)] if arch else [])
     options += [cute.GenerateLineInfo(True)] if with_lines else []
@@ -519,7 +519,7 @@ def _alone():
         yield
 
 
-def _parameters(host_fn):
+def parameters_of(host_fn):
     """The parameters of a function, or of the `__call__` of an object without self."""
     if inspect.isroutine(host_fn):
         return _function_parameters(host_fn)
@@ -552,7 +552,7 @@ def _name(host_fn):
 
 def _signature_key(host_fn, args):
     """The tensors' specs, compile-time values, and the types of run-time scalars."""
-    parameters = [p for p in _parameters(host_fn) if p.name != "stream"]
+    parameters = [p for p in parameters_of(host_fn) if p.name != "stream"]
     fixed = [_is_constexpr(parameter) for parameter in parameters]
     return tuple(
         arg if isinstance(arg, TensorSpec) else (type(arg), _fingerprint(arg) if i < len(fixed) and fixed[i] else None)

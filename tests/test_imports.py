@@ -29,7 +29,7 @@ ROOMS = {
         "run",
         "orders",
         "simulation",
-        "mutants files",
+        "formulas mutants files",
         "command pytest_plugin",
         "__main__",
     ),

@@ -1,16 +1,14 @@
 """Suite `formulas`: every version of every ladder computes the formula of the first, whatever they round.
 
-The simulator runs each on the same random numbers in finite fields beside floats, where sums, products, quotients, exponentials and
-logarithms are exact (`cutesim.values.field`). An element that differs there is another formula's, however close its float is. Sums over
-rows, which the versions leave in parts of their own, are added up in the fields. Operations without a ladder have one kernel, which
-is compared with itself in other types.
+The simulator runs each on the same random numbers in finite fields beside floats, where sums, products, quotients, exponentials
+and logarithms are exact (`cutesim.values.field`). An element that differs there is another formula's, however close its float is.
+Sums over rows, which the versions leave in parts of their own, are added up in the fields.
 """
 
 from __future__ import annotations
 
 import functools
 
-import numpy as np
 import torch
 
 from cutesim.simulation import simulate
@@ -22,7 +20,7 @@ from quack_tutorial.records import suite as report
 from quack_tutorial.shipped import COLUMNS, MATRIX, PARTS, TARGETS
 
 ROWS, CLUSTERS = 6, 4
-CASES = tuple((dtype, N) for dtype in ("float32", "bfloat16", "float16") for N in (256, 1000))
+CASES = ("float32", 256), ("float32", 1000), ("float32", 331), ("bfloat16", 1000), ("bfloat16", 331), ("float16", 256)
 
 
 def numbers(name: str, dtype: str, shape) -> torch.Tensor:
@@ -34,7 +32,11 @@ def numbers(name: str, dtype: str, shape) -> torch.Tensor:
 def arguments(version: Ours, dtype: str, N: int) -> tuple:
     """(the host object of a version's first launch, its arguments)."""
     host, specs = version.kernels(contiguous_rows(dtype, N))[0]
-    parts = host.parts_of(ROWS, host.most_parts(CLUSTERS) if hasattr(host, "most_parts") else CLUSTERS) if hasattr(host, "parts_of") else 0
+    parts = (
+        host.parts_of(ROWS, host.most_parts(CLUSTERS) if hasattr(host, "most_parts") else CLUSTERS)
+        if hasattr(host, "parts_of")
+        else 0
+    )
     made = []
     for name, spec in zip(version.arguments, specs, strict=True):
         kind = version.kernel.parameters[name]
@@ -53,7 +55,7 @@ def arguments(version: Ours, dtype: str, N: int) -> tuple:
 def elements(version: Ours, dtype: str, N: int, field) -> dict:
     """{output: its elements in a pair of fields}, sums over rows added up."""
     host, made = arguments(version, dtype, N)
-    names = [parameter.name for parameter in compiler.parameters(host) if parameter.name != "stream"]
+    names = [parameter.name for parameter in compiler.parameters_of(host) if parameter.name != "stream"]
     run = simulate(host, *made, exact=field)
     if not run.ok:
         raise ValueError(str(run))
@@ -85,7 +87,9 @@ def run(sample, progress) -> report.Suite:
     """Compare every version with the first one of its ladder."""
     rows, mismatches, checked = [], [], 0
     for name, operation in OPERATIONS.items():
-        versions = {version: ours for version, ours in operation.ladder.items() if version != FINAL} | {FINAL: operation.ours}
+        versions = {version: ours for version, ours in operation.ladder.items() if version != FINAL} | {
+            FINAL: operation.ours
+        }
         (first, reference), *others = versions.items()
         for dtype, N in CASES[:1] if sample else CASES:
             progress(f"{name}, {dtype}, {N}")
@@ -94,7 +98,11 @@ def run(sample, progress) -> report.Suite:
                 count, differ, unknown = compared(reference, ours, dtype, N)
                 total, different, untaken = total + count, different + differ, untaken + unknown
                 if differ or unknown:
-                    what = f"{differ:,} of {count:,} elements differ" if differ else f"of {unknown:,} elements no field knows"
+                    what = (
+                        f"{differ:,} of {count:,} elements differ"
+                        if differ
+                        else f"of {unknown:,} elements no field knows"
+                    )
                     mismatches.append(f"{name}, {version}, {dtype}, {N} columns: {what} from {first}")
             if others:
                 rows.append((name, first, len(others), dtype, N, total, different, untaken))

@@ -18,35 +18,37 @@ from ..context import STATE
 from .field import UNKNOWN, Field
 
 # What moves numbers without changing them, beside numpy's universal functions.
-MOVES = {
-    np.where,
-    np.broadcast_to,
-    np.take,
-    np.take_along_axis,
-    np.moveaxis,
-    np.repeat,
-    np.stack,
-    np.concatenate,
-    np.clip,
+MOVES = {  # and which of its arguments are numbers
+    np.where: (1, 2),
+    np.broadcast_to: (0,),
+    np.take: (0,),
+    np.take_along_axis: (0,),
+    np.moveaxis: (0,),
+    np.repeat: (0,),
+    np.stack: (0,),
+    np.concatenate: (0,),
 }
 
 
 class Exact(np.ndarray):
-    """An array of rounded numbers, or of their bits, with the exact ones in `wide` (of the same shape) or None."""
+    """An array of rounded numbers, or of their bits, with the exact ones in `wide` (of the same shape) or None.
+
+    An integer that holds the bits of several numbers side by side has the first in `wide`, the next ones in the arrays of `more`.
+    """
 
     wide = None
+    more: tuple = ()
 
     def __getitem__(self, key):
         found = super().__getitem__(key)
         if type(found) is Exact and self.wide is not None:
-            found.wide = self.wide[key]
+            found.wide, found.more = self.wide[key], tuple(part[key] for part in self.more)
         return found
 
     def __setitem__(self, key, new):
         plain(self)[key] = plain(new)
-        if self.wide is not None:
-            of_bits = self.dtype.kind in "iu" and getattr(new, "wide", None) is None
-            self.wide[key] = unknown() if of_bits else numbers_of(new)
+        for own, other in zip(_parts(self), _put(self, new)):
+            own[key] = other
 
     def __array_ufunc__(self, function, method, *inputs, out=None, **options):
         result = getattr(function, method)(*map(plain, inputs), **options)
@@ -55,24 +57,33 @@ class Exact(np.ndarray):
         options.pop("dtype", None)
         numbers = map(wide, inputs)
         if isinstance(STATE.exact, Field):
-            return exact(result, STATE.exact.apply(function, method, result, [*map(plain, inputs)], [*numbers], options))
+            return exact(
+                result, STATE.exact.apply(function, method, result, [*map(plain, inputs)], [*numbers], options)
+            )
         return exact(result, getattr(function, method)(*numbers, **options))
 
     def __array_function__(self, function, types, args, kwargs):
         if function in (np.copyto, np.put_along_axis):
             function(plain(args[0]), *_each(plain, args[1:]), **_each(plain, kwargs))
-            if getattr(args[0], "wide", None) is not None:
-                kwargs.pop("casting", None)
-                function(args[0].wide, *_each(wide, args[1:]), **_each(wide, kwargs))
+            kwargs.pop("casting", None)
+            place = 1 if function is np.copyto else 2
+            for own, other in zip(_parts(args[0]), _put(args[0], args[place])):
+                function(
+                    own, *_each(plain, args[1:place]), other, *_each(plain, args[place + 1 :]), **_each(plain, kwargs)
+                )
             return None
         result = function(*_each(plain, args), **_each(plain, kwargs))
-        if function not in MOVES or not isinstance(result, np.ndarray):
-            return _untaken(result)
-        if isinstance(STATE.exact, Field) and function is np.where:
-            return exact(result, np.where(plain(args[0]), *map(numbers_of, args[1:])))
         if isinstance(STATE.exact, Field) and function is np.clip:
             return np.minimum(np.maximum(args[0], args[1]), args[2])
-        return exact(result, function(*_each(wide, args), **_each(wide, kwargs)))
+        if function not in MOVES or not isinstance(result, np.ndarray):
+            return _untaken(result)
+        numbers, kwargs = MOVES[function], _each(plain, kwargs)
+        count = max(len(_parts(x)) for k in numbers for x in _flat(args[k]))
+        parts = [
+            function(*(_part(x, n, result) if k in numbers else plain(x) for k, x in enumerate(args)), **kwargs)
+            for n in range(count)
+        ]
+        return exact(result, *parts) if parts else result
 
     def reshape(self, *shape, **options):
         return self._both(lambda a: a.reshape(*shape, **options))
@@ -86,55 +97,83 @@ class Exact(np.ndarray):
     def astype(self, dtype, copy=True, **options):
         """Floats of any type, or bits of any, stay the same numbers; an integer made of a float, or a float of one, is another."""
         result = plain(self).astype(dtype, copy=copy, **options)
-        return exact(result, self.wide) if (result.dtype.kind == "f") == (self.dtype.kind == "f") else result
+        more = self.more if result.itemsize == self.itemsize else ()
+        return exact(result, self.wide, *more) if (result.dtype.kind == "f") == (self.dtype.kind == "f") else result
 
     def view(self, *kind):
-        """The bits as a type of the same width keep the numbers; those of another width are bits alone."""
+        """The bits as another type: the same numbers, in a wider one several side by side, in a narrower one parted."""
         result = plain(self).view(*kind)
         if self.wide is None:
             return result
-        if result.shape != self.shape:
-            stored = isinstance(STATE.exact, Field) and not np.isnan(self.wide).all()
-            return exact(result, np.full(result.shape, UNKNOWN)) if stored else result
-        return exact(result, _filled(result, self.wide) if result.dtype.kind == "f" else self.wide)
+        if result.shape == self.shape:
+            return exact(result, _filled(result, self.wide) if result.dtype.kind == "f" else self.wide, *self.more)
+        if result.shape[-1] < self.shape[-1]:
+            ratio = self.shape[-1] // result.shape[-1]
+            return exact(result, *(self.wide[..., k::ratio] for k in range(ratio)))
+        ratio = result.shape[-1] // self.shape[-1]
+        whole = len(self.more) + 1 == ratio
+        parts = [self.wide, *self.more] if whole else [_lost(self.wide)] * ratio
+        numbers = np.stack(parts, axis=-1).reshape(result.shape)
+        return exact(result, _filled(result, numbers) if result.dtype.kind == "f" else numbers)
 
     def _both(self, move):
-        return exact(move(plain(self)), None if self.wide is None else move(self.wide))
+        if self.wide is None:
+            return move(plain(self))
+        return exact(move(plain(self)), move(self.wide), *map(move, self.more))
 
 
-def numbers_of(x):
-    """`wide`, of Python's numbers as well."""
-    x = wide(x)
-    return STATE.exact.encode(x) if isinstance(STATE.exact, Field) and np.asarray(x).dtype.kind != "c" else x
-
-
-def unknown():
-    """What stands in memory for a number that is not known."""
-    return complex(np.nan, np.nan) if isinstance(STATE.exact, Field) else np.nan
-
-
-def _untaken(result):
-    """A result of what numpy does not tell of: the rounded numbers, and in a field no number."""
-    taken = not isinstance(STATE.exact, Field) or not _is_float(result)
-    return result if taken else exact(np.asarray(result), np.full(np.shape(result), UNKNOWN))
-
-
-def _of_bits(inputs, result):
-    """An integer computed of a float's bits; in a field, the float that has these bits is no number."""
-    of_bits = [x.wide for x in inputs if isinstance(x, Exact) and x.wide is not None and x.dtype.kind in "iu"]
-    if not isinstance(STATE.exact, Field) or not of_bits or np.asarray(result).dtype.kind not in "iu":
-        return result
-    stored = np.any(np.broadcast_arrays(*(~np.isnan(numbers) for numbers in of_bits)), axis=0)
-    return exact(np.asarray(result), np.where(stored, UNKNOWN, unknown())) if stored.any() else result
-
-
-def exact(rounded: np.ndarray, numbers) -> np.ndarray:
+def exact(rounded: np.ndarray, numbers, *more) -> np.ndarray:
     """`rounded` with the numbers that it was rounded from; as it is where they are not known."""
     if numbers is None:
         return rounded
     result = np.asarray(rounded).view(Exact)
-    result.wide = np.broadcast_to(numbers, result.shape) if np.shape(numbers) != result.shape else np.asarray(numbers)
+    whole = lambda part: np.broadcast_to(part, result.shape) if np.shape(part) != result.shape else np.asarray(part)  # noqa: E731
+    result.wide, result.more = whole(numbers), tuple(map(whole, more))
     return result
+
+
+def beside(rounded: np.ndarray, x: Exact) -> np.ndarray:
+    """`rounded`, the bits of `x` or what they say, with its numbers."""
+    return exact(rounded, x.wide, *x.more)
+
+
+def unknown():
+    """What stands for a number that no store has brought: it is what the bits say."""
+    return complex(np.nan, np.nan) if isinstance(STATE.exact, Field) else np.nan
+
+
+def _lost(numbers):
+    """No number, where there was one; in float64 what the bits say stands for it."""
+    if not isinstance(STATE.exact, Field):
+        return np.full(np.shape(numbers), np.nan)
+    return np.where(np.isnan(numbers), unknown(), UNKNOWN)
+
+
+def _parts(x) -> list:
+    """The exact numbers of an array, one array for each that an element holds."""
+    return [] if getattr(x, "wide", None) is None else [x.wide, *x.more]
+
+
+def _put(target, new) -> list:
+    """What is put beside `new` into each of the parts of `target`."""
+    if target.dtype.kind == "f":
+        return [numbers_of(new)]
+    count, parts = len(_parts(target)), _parts(new)
+    return parts if len(parts) == count else [_lost(parts[0]) if parts else unknown()] * count
+
+
+def _flat(x) -> list:
+    return list(x) if type(x) in (tuple, list) else [x]
+
+
+def _part(x, n: int, result):
+    """The n-th part of what a function moves into `result`, of an array or of each in a sequence."""
+    if type(x) in (tuple, list):
+        return type(x)(_part(one, n, result) for one in x)
+    if result.dtype.kind == "f":
+        return numbers_of(x)
+    parts = _parts(x)
+    return parts[n] if n < len(parts) else _lost(parts[0]) if parts else np.full(np.shape(x), unknown())
 
 
 def plain(x):
@@ -152,9 +191,30 @@ def wide(x):
     return STATE.exact.encode(x) if isinstance(STATE.exact, Field) else x.astype(np.float64)
 
 
+def numbers_of(x):
+    """`wide`, of Python's numbers as well."""
+    x = wide(x)
+    return STATE.exact.encode(x) if isinstance(STATE.exact, Field) and np.asarray(x).dtype.kind != "c" else x
+
+
+def _untaken(result):
+    """A result of what numpy does not tell of: the rounded numbers, and in a field no number."""
+    taken = not isinstance(STATE.exact, Field) or not _is_float(result)
+    return result if taken else exact(np.asarray(result), np.full(np.shape(result), UNKNOWN))
+
+
+def _of_bits(inputs, result):
+    """An integer computed of a float's bits; in a field, the float that has these bits is no number."""
+    of_bits = [x.wide for x in inputs if isinstance(x, Exact) and x.wide is not None and x.dtype.kind in "iu"]
+    if not isinstance(STATE.exact, Field) or not of_bits or np.asarray(result).dtype.kind not in "iu":
+        return result
+    stored = np.any(np.broadcast_arrays(*(~np.isnan(numbers) for numbers in of_bits)), axis=0)
+    return exact(np.asarray(result), np.where(stored, UNKNOWN, unknown())) if stored.any() else result
+
+
 def contiguous(x) -> np.ndarray:
     """numpy's ascontiguousarray, with the exact numbers."""
-    return exact(np.ascontiguousarray(plain(x)), x.wide) if isinstance(x, Exact) else np.ascontiguousarray(x)
+    return beside(np.ascontiguousarray(plain(x)), x) if isinstance(x, Exact) else np.ascontiguousarray(x)
 
 
 def _each(what, x):
@@ -191,17 +251,18 @@ class Shadows:
     def load(self, flat: np.ndarray, index: np.ndarray, raw: np.ndarray) -> np.ndarray:
         """`raw`, the elements at `index`, with their exact numbers; NaN where they are not known."""
         numbers, stored = self._of(flat)
-        return exact(raw, np.where(stored[index] == _bits(raw), numbers[index * flat.itemsize], unknown()))
+        still, at, size = stored[index] == _bits(raw), index * flat.itemsize, flat.itemsize
+        step = next((step for step in (2, 4) if step < size and not np.isnan(numbers[at + step]).all()), size)
+        parts = [np.where(still, numbers[at + k], unknown()) for k in range(0, size, step)]
+        return exact(raw, *parts)
 
     def store(self, flat: np.ndarray, index, raw: np.ndarray) -> None:
         numbers, stored = self._of(flat)
-        numbers[index * flat.itemsize] = raw.wide if isinstance(raw, Exact) and raw.wide is not None else unknown()
+        parts, at = _parts(raw) or [unknown()], index * flat.itemsize
+        numbers[at[..., None] + np.arange(flat.itemsize)] = unknown()
+        for k, part in enumerate(parts):
+            numbers[at + k * (flat.itemsize // len(parts))] = part
         stored[index] = _bits(np.ascontiguousarray(plain(raw), flat.dtype))
-
-    def move(self, source: np.ndarray, first: int, target: np.ndarray, to: int, count: int) -> None:
-        """Elements of one array copied into another."""
-        span = np.arange(count, dtype=np.int64)
-        self.store(target, to + span, self.load(source, first + span, source[first : first + count]))
 
 
 def _bits(a: np.ndarray) -> np.ndarray:
@@ -212,7 +273,7 @@ def decoded(dtype, raw: Exact) -> np.ndarray:
     """Memory's bits with their exact numbers as the carrier has them."""
     values = dtype.decode(plain(raw))
     if not dtype.is_float:
-        return values if dtype.kind == "b" else exact(values, raw.wide)
+        return values if dtype.kind == "b" else beside(values, raw)
     return exact(values, _filled(values, raw.wide))
 
 

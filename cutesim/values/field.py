@@ -1,13 +1,14 @@
 """Numbers as elements of two finite fields, in which sums, products, quotients, exp and log are exact.
 
-A number is a pair, modulo the primes P and Q = K P + 1, kept as the real and the imaginary part of a complex number; -1 stands for a
-part that is not known. Sums, products and quotients are the fields' own. exp takes the part modulo P, by which exponents may be
-counted, to a power of an element of order P modulo Q: so exp(a) exp(b) = exp(a + b), and log, from Q to P, turns products into sums.
-A result of exp has no part modulo P, and one of log none modulo Q. Half of the elements are squares, and only those have a root. What
-else there is of functions gives a number that depends on its argument alone.
+A number is a pair, modulo the primes P and Q = K P + 1, kept as the real and the imaginary part of a complex number; -1 stands for
+a part that is not known. Sums, products and quotients are the fields' own. exp takes the part modulo P, by which exponents may be
+counted, to a power of an element of order P modulo Q: so exp(a) exp(b) = exp(a + b), and log, from Q to P, turns products into
+sums. A result of exp has no part modulo P, and one of log none modulo Q: there stands -1 - h, h being what exp must multiply by to
+give back the number whose logarithm it was. Half of the elements are squares, and only those have a root. What else there is of
+functions gives a number that depends on its argument alone.
 
 Two formulas that are equal as formulas give equal elements. Two that are not give equal ones for an element in two thousand million
-(or a million, where a logarithm is the result). Larger and smaller, signs, infinities and integers are those of the rounded numbers.
+(or a million, where a logarithm is the result). Which of two is larger, signs, infinities and integers are the rounded numbers'.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Field:
         return self.P
 
     def encode(self, x, constants=True) -> np.ndarray:
-        """The pairs of floats: of `constants` those of the fractions they must stand for, of memory's numbers those of their bits."""
+        """The pairs of floats: of `constants` those of the fractions that they stand for, of others those of their bits."""
         x = np.asarray(x, np.float64)
         some = x.reshape(-1)[: FEW + 1]
         if constants and (x.size <= FEW or (some == some[0]).all()):
@@ -55,22 +56,19 @@ class Field:
         finite = np.isfinite(x)
         mantissa, exponent = np.frexp(np.where(finite, x, 0))
         whole, power = np.ldexp(mantissa, 53).astype(np.int64), exponent.astype(np.int64) - 53
-        parts = [whole % M * self._powers_of_two(M)[power - LEAST_POWER] % M for M in self.moduli]
+        parts = [whole % M * _powers_of_two(M)[power - LEAST_POWER] % M for M in self.moduli]
         return np.where(finite, _pair(*parts), UNKNOWN)
 
-    @cache
-    def _powers_of_two(self, M: int) -> np.ndarray:
-        return np.array([pow(2, e, M) for e in range(LEAST_POWER, -LEAST_POWER)], np.int64)
-
-    @cache
     def constant(self, value: float) -> complex:
+        """The pair of a number that stands in the source: 0.001, of any type, is a thousandth, 1.442695 the logarithm of e."""
         if not math.isfinite(value):
             return UNKNOWN
         single = np.float32(value)
         for base, power, below in ((math.log2(math.e), 1, 64), (math.log(2), -1, 64), (1.0, 0, 1 << 16)):
             fraction = Fraction(value / base).limit_denominator(below)
             near = float(fraction) * base
-            if abs(value - near) < NEAR * abs(value) if power else value in (near, float(np.float32(near))):
+            close = abs(value - near) < NEAR * abs(value) and abs(fraction.numerator) <= below
+            if close if power else value in (near, float(np.float32(near))):
                 return self._of(fraction, power)
         # 1e-05 as a parameter in float32 is what it is as a literal.
         written = float(single) == value or str(value) == str(single)
@@ -79,7 +77,9 @@ class Field:
     def _of(self, fraction: Fraction, power=0) -> complex:
         """A fraction, times a power of the logarithm of e."""
         parts = zip(LOG2_E, self.moduli)
-        return complex(*(fraction.numerator * pow(fraction.denominator, -1, M) * pow(L, power, M) % M for L, M in parts))
+        return complex(
+            *(fraction.numerator * pow(fraction.denominator, -1, M) * pow(L, power, M) % M for L, M in parts)
+        )
 
     def each(self, function, *pairs) -> np.ndarray:
         """`function(*parts, modulus)` of both parts; unknown where one of the parts is."""
@@ -91,21 +91,40 @@ class Field:
         return _pair(*found)
 
     def add(self, a, b):
-        return self.each(lambda x, y, M: (x + y) % M, a, b)
+        total = self.each(lambda x, y, M: (x + y) % M, a, b)
+        return self._of_logs(total, lambda Q: _rest(a) * _rest(b) % Q, a, b)
 
     def subtract(self, a, b):
-        return self.each(lambda x, y, M: (x - y) % M, a, b)
+        return self.add(a, self.negative(b))
 
     def multiply(self, a, b):
         product = self.each(lambda x, y, M: x * y % M, a, b)
+        product = self._of_logs(product, lambda Q: self._rest_of_product(a, b), a, b)
         zero = (a == 0) | (b == 0)  # whatever the other is
         return np.where(zero, 0, product) if zero.any() else product
+
+    def _of_logs(self, found, rest, *pairs):
+        """`found`, a sum or product of `pairs`, with the `rest` that exp multiplies by where a logarithm is in it."""
+        if not any((pair.imag < -1).any() for pair in pairs):
+            return found
+        h = np.where((found.imag < 0) & (found.real >= 0), rest(self.moduli[1]), 0)
+        return _pair(found.real, np.where(h > 0, -1 - h, found.imag))
+
+    def _rest_of_product(self, a, b):
+        """Of a logarithm times 1 or the logarithm of 2 or its inverse, which change only its unit; or times -1."""
+        (_, Q), found = self.moduli, 0
+        units = [1, *(self._of(Fraction(1), power).imag for power in (1, -1))]
+        for log, factor in ((a, b), (b, a)):
+            h = np.where(log.imag < -1, _rest(log), 0)
+            kept = np.where(np.isin(factor.imag, units), h, np.where(factor.imag == Q - 1, _inverse(h, Q), 0))
+            found = np.maximum(found, kept)
+        return found
 
     def divide(self, a, b):
         return self.multiply(a, self.each(_inverse, b))
 
     def negative(self, a):
-        return self.each(lambda x, M: -x % M, a)
+        return self._of_logs(self.each(lambda x, M: -x % M, a), lambda Q: _inverse(_rest(a), Q), a)
 
     def root(self, a):
         def principal(x, M):
@@ -125,8 +144,9 @@ class Field:
         return powers[:P], powers[order], order
 
     def exp(self, a):
-        exponent = a.real.astype(np.int64)
-        return _pair(-1, np.where(exponent < 0, -1, self.exponentials[0][np.maximum(exponent, 0)]))
+        exponent, rest = a.real.astype(np.int64), _rest(a)
+        power = self.exponentials[0][np.maximum(exponent, 0)] * rest % self.moduli[1]
+        return _pair(-1, np.where((exponent < 0) | (rest == 0), -1, power))
 
     def log(self, a):
         P, Q = self.moduli
@@ -134,7 +154,8 @@ class Field:
         number = a.imag.astype(np.int64)
         in_group = _power(np.maximum(number, 1), self.K, Q)
         exponent = exponents[np.searchsorted(in_order, in_group)] * pow(self.K, -1, P) % P
-        return _pair(np.where(number < 1, -1, exponent), -1)
+        rest = number * _inverse(self.exponentials[0][exponent], Q) % Q
+        return np.where(number < 1, UNKNOWN, _pair(exponent, -1 - rest))
 
     def times_log2_e(self, a, power: int):
         return self.multiply(a, np.asarray(self._of(Fraction(1), power)))
@@ -184,7 +205,9 @@ class Field:
             return np.where(np.signbit(inputs[0]) == np.signbit(inputs[1]), pairs[0], self.negative(pairs[0]))
         if function in WHOLE:
             return self.encode(result)
-        return self.some_function(function.__name__, pairs[0]) if len(pairs) == 1 else np.full(np.shape(result), UNKNOWN)
+        return (
+            self.some_function(function.__name__, pairs[0]) if len(pairs) == 1 else np.full(np.shape(result), UNKNOWN)
+        )
 
     def _reduced(self, function, numbers, pairs, axis=0, keepdims=False, **rest):
         if rest or not isinstance(axis, int) or (function not in (np.add, np.multiply) and function not in CHOOSE):
@@ -204,10 +227,21 @@ FIELDS = tuple(Field(*primes) for primes in PRIMES)
 
 
 def _pair(real, imag) -> np.ndarray:
-    """Pairs of whole numbers; -1 where a part is negative."""
+    """Pairs of whole numbers."""
     result = np.empty(np.broadcast_shapes(np.shape(real), np.shape(imag)), np.complex128)
-    result.real, result.imag = np.maximum(real, -1), np.maximum(imag, -1)
+    result.real, result.imag = real, imag
     return result
+
+
+def _rest(a):
+    """What exp multiplies by: 1 of a number, of a logarithm what is kept in the part modulo Q; 0 where that is not known."""
+    imag = a.imag.astype(np.int64)
+    return np.where(imag >= 0, 1, -1 - imag)
+
+
+@cache
+def _powers_of_two(M: int) -> np.ndarray:
+    return np.array([pow(2, e, M) for e in range(LEAST_POWER, -LEAST_POWER)], np.int64)
 
 
 def _power(a, n: int, M: int):
@@ -231,7 +265,7 @@ def same(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(where two arrays of pairs differ, where they have no part in common that is known)."""
     differ, compared = np.zeros(a.shape, bool), np.zeros(a.shape, bool)
     for one, other in ((a.imag, b.imag), (a.real, b.real)):
-        both = (one >= 0) & (other >= 0)
+        both = (one != -1) & (other != -1) & ((one < 0) == (other < 0))
         differ |= both & (one != other)
         compared |= both
     return differ, ~compared

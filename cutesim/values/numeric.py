@@ -32,7 +32,7 @@ from ..layouts.layout import (
     slice_and_offset,
 )
 from . import eight_bits
-from .exact import Exact, decoded, exact, plain, wide
+from .exact import Exact, beside, decoded, exact, plain, wide
 from .package_methods import Open, indexed_by_a_package, is_python_s
 
 
@@ -129,7 +129,7 @@ class DType:
     def encode(self, a: np.ndarray) -> np.ndarray:
         """The carrier to memory's bits; `a` is already rounded."""
         if isinstance(a, Exact):
-            return exact(self.encode(plain(a)), a.wide)
+            return beside(self.encode(plain(a)), a)
         if self is BFloat16:
             return (np.ascontiguousarray(a, np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
         return self._coding.encode(a) if self._coding else a.astype(self.storage, copy=False)

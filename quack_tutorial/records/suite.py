@@ -18,6 +18,7 @@ SUITES = (
     ("mutation", "nothing"),
     ("orders", "nothing"),
     ("lines", "nothing"),
+    ("formulas", "nothing"),
     ("grading", RECORDED),
     ("compiled", "dsl"),
     ("checkers", RECORDED),

@@ -1,0 +1,21 @@
+"""The suite that compares formulas: every version agrees with the first, and another formula is told."""
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("cutlass")
+
+from quack_tutorial.operations import OPERATIONS
+from validation import formulas
+
+
+def test_what_ships_is_the_formula_of_the_first_version():
+    suite = formulas.run(True, lambda what: None)
+    assert suite.mismatches == () and len(suite.rows) == 7 and suite.checked > 6000
+    assert all(row[-2:] == (0, 0) for row in suite.rows)
+
+
+def test_another_formula_is_told():
+    softmax, norm = (OPERATIONS[name].ladder["vectors"] for name in ("softmax", "rmsnorm"))
+    count, differ, unknown = formulas.compared(softmax, norm, "float32", 256)
+    assert count == differ == 256 * formulas.ROWS and unknown == 0
