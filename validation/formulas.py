@@ -2,12 +2,14 @@
 
 The simulator runs each on the same random numbers in finite fields beside floats, where sums, products, quotients, exponentials
 and logarithms are exact (`cutesim.values.field`). An element that differs there is another formula's, however close its float is.
-Sums over rows, which the versions leave in parts of their own, are added up in the fields.
+Sums over rows, which the versions leave in parts of their own, are added up in the fields. Where QuACK is installed, its kernels
+are compared with ours as well.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib.util
 
 import torch
 
@@ -20,6 +22,7 @@ from quack_tutorial.records import suite as report
 from quack_tutorial.shipped import COLUMNS, MATRIX, PARTS, TARGETS
 
 ROWS, CLUSTERS = 6, 4
+IGNORED, EPS = -100, 1e-6
 CASES = ("float32", 256), ("float32", 1000), ("float32", 331), ("bfloat16", 1000), ("bfloat16", 331), ("float16", 256)
 
 
@@ -52,7 +55,15 @@ def arguments(version: Ours, dtype: str, N: int) -> tuple:
     return host, made
 
 
-def elements(version: Ours, dtype: str, N: int, field) -> dict:
+def takes(version: Ours, dtype: str, N: int) -> bool:
+    """Whether a version takes rows of N: those with whole vectors alone refuse others."""
+    try:
+        return bool(version.kernels(contiguous_rows(dtype, N)))
+    except ValueError:
+        return False
+
+
+def elements(version: Ours, field, dtype: str, N: int) -> dict:
     """{output: its elements in a pair of fields}, sums over rows added up."""
     host, made = arguments(version, dtype, N)
     names = [parameter.name for parameter in compiler.parameters_of(host) if parameter.name != "stream"]
@@ -67,15 +78,15 @@ def elements(version: Ours, dtype: str, N: int, field) -> dict:
     return found
 
 
-def compared(first: Ours, other: Ours, dtype: str, N: int) -> tuple[int, int, int]:
-    """(elements of all outputs, those that differ, those of which no field knows)."""
+def compared(one, other) -> tuple[int, int, int]:
+    """(elements of all outputs, those that differ, those of which no field knows); `one` and `other` give `elements` in a field."""
     counts, left, differ = 0, {}, 0
     for field in FIELDS:
-        one, two = (elements(version, dtype, N, field) for version in (first, other))
-        shared = one.keys() & two.keys()
-        counts = sum(one[name].size for name in shared)
+        first, second = one(field), other(field)
+        shared = first.keys() & second.keys()
+        counts = sum(first[name].size for name in shared)
         for name in shared:
-            parts, untaken = same(one[name], two[name])
+            parts, untaken = same(first[name], second[name])
             differ = max(differ, int(parts.sum()))
             left[name] = left.get(name, True) & untaken
         if differ or not any(untaken.any() for untaken in left.values()):
@@ -83,9 +94,67 @@ def compared(first: Ours, other: Ours, dtype: str, N: int) -> tuple[int, int, in
     return counts, differ, sum(int(untaken.sum()) for untaken in left.values())
 
 
+def output(call, name: str, field) -> dict:
+    """The elements of one output of a kernel and its arguments."""
+    kernel, *args = call
+    run = simulate(kernel, *(arg.clone() if hasattr(arg, "clone") else arg for arg in args), exact=field)
+    if not run.ok:
+        raise ValueError(str(run))
+    return {"": run.exact[name]}
+
+
+def quacks(N: int):
+    """(what, our kernel and its arguments, QuACK's and its, the names of the output in both) of rows of N in float32."""
+    import cutlass
+    from quack import cross_entropy, rmsnorm, softmax
+
+    from quack_tutorial.kernels.tuned import cross_entropy as loss
+    from quack_tutorial.kernels.tuned import norm
+    from quack_tutorial.kernels.tuned import softmax as rows
+
+    kind, zeros = cutlass.Float32, torch.zeros(ROWS, N)
+    x, dy = (numbers(name, "float32", (ROWS, N)) for name in ("x", "dy"))
+    w, b = (numbers(name, "float32", (N,)) for name in ("w", "b"))
+    target, row = torch.arange(ROWS) * 37 % N, torch.zeros(ROWS)
+    for online in (True, False):
+        name = "online" if online else "two passes"
+        yield (
+            f"softmax, {name}",
+            (rows.Softmax(kind, N), x, zeros),
+            (softmax.Softmax(kind, N, online), x, zeros),
+            ("mO", "mO"),
+        )
+        theirs = cross_entropy.CrossEntropy(kind, N, online), x, target, None, row, None, None, None, IGNORED
+        yield (
+            f"cross-entropy, {name}",
+            (loss.CrossEntropy(kind, N), x, target, row, row, IGNORED),
+            theirs,
+            ("mLoss", "mLoss"),
+        )
+    gradients = (rows.SoftmaxBackward(kind, N), x, dy, zeros), (softmax.SoftmaxBackward(kind, N), dy, x, zeros)
+    yield "softmax backward", *gradients, ("mDX", "mdX")
+    ours = norm.RMSNorm(kind, N), x, w, None, None, zeros, None, None, EPS
+    yield "rmsnorm", ours, (rmsnorm.RMSNorm(kind, N), x, w, None, None, zeros, None, None, None, EPS), ("mO", "mO")
+    theirs = rmsnorm.RMSNorm(kind, N, is_layernorm=True), x, w, b, None, zeros, None, None, None, EPS
+    yield "layernorm", (norm.LayerNorm(kind, N), x, w, b, zeros, None, None, EPS), theirs, ("mO", "mO")
+
+
 def run(sample, progress) -> report.Suite:
-    """Compare every version with the first one of its ladder."""
-    rows, mismatches, checked = [], [], 0
+    """Compare every version with the first one of its ladder, and ours with QuACK's."""
+    rows, mismatches = [], []
+
+    def add(name, first, versions, dtype, N):
+        found = [0, 0, 0]
+        for version, (count, differ, unknown) in versions:
+            found = [a + b for a, b in zip(found, (count, differ, unknown))]
+            if differ or unknown:
+                what = (
+                    f"{differ:,} of {count:,} elements differ" if differ else f"of {unknown:,} elements no field knows"
+                )
+                mismatches.append(f"{name}, {version}, {dtype}, {N} columns: {what} from {first}")
+        if versions:
+            rows.append((name, first, len(versions), dtype, N, *found))
+
     for name, operation in OPERATIONS.items():
         versions = {version: ours for version, ours in operation.ladder.items() if version != FINAL} | {
             FINAL: operation.ours
@@ -93,25 +162,23 @@ def run(sample, progress) -> report.Suite:
         (first, reference), *others = versions.items()
         for dtype, N in CASES[:1] if sample else CASES:
             progress(f"{name}, {dtype}, {N}")
-            total = different = untaken = 0
-            for version, ours in others[-1:] if sample else others:
-                count, differ, unknown = compared(reference, ours, dtype, N)
-                total, different, untaken = total + count, different + differ, untaken + unknown
-                if differ or unknown:
-                    what = (
-                        f"{differ:,} of {count:,} elements differ"
-                        if differ
-                        else f"of {unknown:,} elements no field knows"
-                    )
-                    mismatches.append(f"{name}, {version}, {dtype}, {N} columns: {what} from {first}")
-            if others:
-                rows.append((name, first, len(others), dtype, N, total, different, untaken))
-                checked += total
+            able = [(version, ours) for version, ours in others if takes(ours, dtype, N)]
+            wanted = functools.partial(elements, dtype=dtype, N=N)
+            found = [
+                (version, compared(functools.partial(wanted, reference), functools.partial(wanted, ours)))
+                for version, ours in (able[-1:] if sample else able)
+            ]
+            add(name, first, found, dtype, N)
+    if not sample and importlib.util.find_spec("quack"):
+        for N in (256, 1000):
+            for name, ours, theirs, outputs in quacks(N):
+                calls = [functools.partial(output, call, out) for call, out in zip((ours, theirs), outputs)]
+                add(name, "QuACK", [(FINAL, compared(*calls))], "float32", N)
     return report.Suite(
         "formulas",
         "Is each version the same formula as the first one, without rounding?",
         ("operation", "compared with", "versions", "type", "columns", "elements", "differ", "not known"),
         tuple(rows),
         tuple(mismatches),
-        checked=checked,
+        checked=sum(row[5] for row in rows),
     )

@@ -1,5 +1,7 @@
 """The suite that compares formulas: every version agrees with the first, and another formula is told."""
 
+from functools import partial
+
 import pytest
 
 pytest.importorskip("torch")
@@ -16,6 +18,8 @@ def test_what_ships_is_the_formula_of_the_first_version():
 
 
 def test_another_formula_is_told():
-    softmax, norm = (OPERATIONS[name].ladder["vectors"] for name in ("softmax", "rmsnorm"))
-    count, differ, unknown = formulas.compared(softmax, norm, "float32", 256)
+    versions = (OPERATIONS[name].ladder["vectors"] for name in ("softmax", "rmsnorm"))
+    count, differ, unknown = formulas.compared(
+        *(partial(formulas.elements, one, dtype="float32", N=256) for one in versions)
+    )
     assert count == differ + unknown == 256 * formulas.ROWS and differ > 0
