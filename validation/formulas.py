@@ -68,9 +68,7 @@ def elements(version: Ours, field, dtype: str, N: int) -> dict:
     """{output: its elements in a pair of fields}, sums over rows added up."""
     host, made = arguments(version, dtype, N)
     names = [parameter.name for parameter in compiler.parameters_of(host) if parameter.name != "stream"]
-    run = simulate(host, *made, exact=field)
-    if not run.ok:
-        raise ValueError(str(run))
+    run = simulate(host, *made, check=False, exact=field)
     found = {}
     for name, called in zip(version.arguments, names):
         if name in version.kernel.errors and called in run.exact:
@@ -98,9 +96,7 @@ def compared(one, other) -> tuple[int, int, int]:
 def output(call, name: str, field) -> dict:
     """The elements of one output of a kernel and its arguments."""
     kernel, *args = call
-    run = simulate(kernel, *(arg.clone() if hasattr(arg, "clone") else arg for arg in args), exact=field)
-    if not run.ok:
-        raise ValueError(str(run))
+    run = simulate(kernel, *(arg.clone() if hasattr(arg, "clone") else arg for arg in args), check=False, exact=field)
     return {"": run.exact[name]}
 
 
