@@ -96,6 +96,13 @@ def test_one_function_of_a_file_on_given_tensors(file, words):
     assert outcome.tensors[1].startswith(("out: 100 of 100", "out: 99 of 100"))  # 0 stays 0
 
 
+def test_what_stays_nan_of_a_tensor_given_as_nan_is_said_in_the_first_line(file):
+    words = ["x=f32:100", "out=f32:100:nan", "3.0", "60"]
+    assert str(run_file(f"{file}:scale", words)).endswith("; 40 of 100 elements of out are still nan, as given (exit status 0)")
+    whole = (words[0], "out=f32:100:nan", "3.0", "100"), (words[0], "out=f32:100:0", "3.0", "60")
+    assert not any("nan" in str(run_file(f"{file}:scale", given)) for given in whole)
+
+
 UNUSABLE = """
 scale f32:100
 scale y=3
