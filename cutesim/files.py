@@ -125,7 +125,7 @@ def run_file(target: str, words=(), seed=0, against="", **options) -> Outcome:
         raise Unusable("--against compares the tensors of one function: name it, as in FILE.py:function x=f32:8x256")
     notes, wrong, kept = [], (), ()
     options |= {"exact": True} if against else {}
-    with watched(seed=seed, **options) as runs, gpu_as_cpu(notes):
+    with watched(alone=not expression, seed=seed, **options) as runs, gpu_as_cpu(notes):
         ended, tensors = "", ()
         try:
             if not expression:
@@ -327,7 +327,9 @@ def _run_function(file: Path, expression: str, words, seed: int, against: str, r
     kept = tuple(filter(None, (_still_nan(name, given[name], bound.arguments[name]) for name in before)))
     if reference is None or not all(run.ok for run in runs):  # a run with a finding may have stopped before it wrote
         return became, (), kept
-    changed = {name: bound.arguments[name] for name, old in before.items() if _differing(bound.arguments[name], old).any()}
+    changed = {
+        name: bound.arguments[name] for name, old in before.items() if _differing(bound.arguments[name], old).any()
+    }
     return became, compare(reference, given, changed, runs[0].exact if len(runs) == 1 else None), kept
 
 
