@@ -174,6 +174,19 @@ class LaunchState:
     def cluster_size(self) -> int:
         return math.prod(self.cluster)
 
+    def settle_cluster_barrier(self, group: Group, ended=False) -> None:
+        """A warp has come to the cluster barrier, or ended; it waits for those that have not (PTX ISA, barrier.cluster, exit)."""
+        first = int(group.rows[0]) // self.cluster_size * self.cluster_size
+        barrier = self.cluster_barriers.get(first)
+        if barrier is None:
+            return
+        if ended and group.cluster_generation == barrier.generation:
+            barrier.arrived -= 1
+        live = sum(self.live_warps[int(block)] for block in self.row_blocks[first : first + self.cluster_size])
+        if 0 < live == barrier.arrived:
+            barrier.generation += 1
+            barrier.arrived = 0
+
     def block_order(self) -> np.ndarray:
         """Linear block indices, cluster by cluster and by rank within each."""
         (gx, gy, gz), (cx, cy, cz) = self.grid, self.cluster
@@ -465,6 +478,7 @@ def exit_warp(launch: LaunchState, warp: Warp) -> None:
     """The warp has come to its end."""
     block = int(warp.group.blocks[0])
     launch.live_warps[block] -= 1
+    launch.settle_cluster_barrier(warp.group, ended=True)
     # A bulk store that was waited for only until it had read its source: the launch's end waits for the rest.
     launch.late += [move for moves in warp.group.bulk_groups for move in moves if move.data is not None]
     for transfer in warp.group.open_group + [c for group in warp.group.pending for c in group]:
