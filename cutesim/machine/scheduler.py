@@ -529,6 +529,12 @@ def deadlock(launch: LaunchState, warps: list) -> None:
     by_place = {}
     for warp in warps:
         w = warp.waiting
+        if warp.group.behind:
+            text = (
+                "a wait while lanes of its warp have yet to run the other branch of an `if`: they come after it here, "
+                "and on a GPU may come first and end the wait"
+            )
+            raise not_simulated(text, w.line)
         what = w.what if isinstance(w.what, str) else w.what()
         by_place.setdefault((w.line.where, what), []).append(warp)
     parts = []
