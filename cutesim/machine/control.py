@@ -327,6 +327,14 @@ def choose(condition, yes, no):
 
 
 def elect():
+    """One lane of each warp, by elect.sync of the full mask, for which every lane must be here."""
+    from .warps import require_to_elect
+
+    require_to_elect()
+    return lowest_lane()
+
+
+def lowest_lane():
     """One lane of each warp, as elect.sync picks: the lowest active one."""
     g = group()
     active = g.active().reshape(len(g.blocks), -1, 32)
