@@ -82,6 +82,7 @@ class Group:
     bulk_groups: list = field(default_factory=list)
     early: np.ndarray | None = None  # lanes that the kernel before this one may not have ended for, None = no lane
     shape: tuple = (0, 0)  # blocks and threads
+    behind: int = 0  # arms of `if`s that lanes have yet to run once those that run now are through with theirs
     # Of the register arrays changed in this pass of the innermost `while`, by `RunState.made`; -1 = in no such loop
     oldest: float = -1
 

@@ -80,6 +80,7 @@ class Outcome:
     ended: str = ""  # "" or why the file did not come to its end
     wrong: tuple = ()  # one sentence for each tensor that is not what `against` gives
     notes: tuple = ()  # what was taken otherwise than the file says
+    kept: tuple = ()  # a few words for each tensor given as nan that holds some of that nan still
 
     @property
     def verdict(self) -> str:
@@ -109,6 +110,8 @@ class Outcome:
             "clean within bounds": f"no {LOOKED_FOR} in the orders that were tried; more are left",
             "clean": f"no {LOOKED_FOR} in {len(self.runs)} run{'s' * (len(self.runs) != 1)}",
         }
+        if self.verdict.startswith("clean"):
+            said[self.verdict] = "; ".join((said[self.verdict], *self.kept))
         return f"{self.verdict}: {said[self.verdict]} (exit status {self.status})"
 
 
@@ -120,15 +123,15 @@ def run_file(target: str, words=(), seed=0, against="", **options) -> Outcome:
     file, expression = _file_and_name(target)
     if against and not expression:
         raise Unusable("--against compares the tensors of one function: name it, as in FILE.py:function x=f32:8x256")
-    notes, wrong = [], ()
+    notes, wrong, kept = [], (), ()
     options |= {"exact": True} if against else {}
-    with watched(seed=seed, **options) as runs, gpu_as_cpu(notes):
+    with watched(alone=not expression, seed=seed, **options) as runs, gpu_as_cpu(notes):
         ended, tensors = "", ()
         try:
             if not expression:
                 _run_script(file, words)
             else:
-                tensors, wrong = _run_function(file, expression, words, seed, against, runs)
+                tensors, wrong, kept = _run_function(file, expression, words, seed, against, runs)
         except NotSimulated as error:
             ended = str(error)
         except SystemExit as error:
@@ -139,7 +142,7 @@ def run_file(target: str, words=(), seed=0, against="", **options) -> Outcome:
             ended = f"{_where(error, file) or f'{file.name}: '}{type(error).__name__}: {error}"
     if not runs and not ended:
         raise Unusable(_nothing_ran(file, expression))
-    return Outcome(tuple(runs), tensors, ended, wrong, tuple(notes))
+    return Outcome(tuple(runs), tensors, ended, wrong, tuple(notes), kept)
 
 
 def _file_and_name(target: str) -> tuple[Path, str]:
@@ -308,7 +311,7 @@ def _bound(module, file: Path, expression: str, words, seed: int) -> tuple:
 
 
 def _run_function(file: Path, expression: str, words, seed: int, against: str, runs: list) -> tuple:
-    """(a sentence on each tensor, a sentence on each that is not what `against` gives)."""
+    """(a sentence on each tensor, a sentence on each that is not what `against` gives, some words on each that is still nan)."""
     module = load(file)
     reference = _reference(against, file, module) if against else None
     function, bound = _bound(module, file, expression, words, seed)
@@ -321,10 +324,13 @@ def _run_function(file: Path, expression: str, words, seed: int, against: str, r
         bound.arguments.update({name: _for_host(x) for name, x in bound.arguments.items() if name in before})
         function(*bound.args, **bound.kwargs)
     became = tuple(_what_became(name, bound.arguments[name], old) for name, old in before.items())
+    kept = tuple(filter(None, (_still_nan(name, given[name], bound.arguments[name]) for name in before)))
     if reference is None or not all(run.ok for run in runs):  # a run with a finding may have stopped before it wrote
-        return became, ()
-    changed = {name: bound.arguments[name] for name, old in before.items() if _changed(bound.arguments[name], old)}
-    return became, compare(reference, given, changed, runs[0].exact if len(runs) == 1 else None)
+        return became, (), kept
+    changed = {
+        name: bound.arguments[name] for name, old in before.items() if _differing(bound.arguments[name], old).any()
+    }
+    return became, compare(reference, given, changed, runs[0].exact if len(runs) == 1 else None), kept
 
 
 def _reference(against: str, file: Path, module):
@@ -382,7 +388,7 @@ def checked_against(run, reference, function, args, kwargs) -> tuple:
     if not result.ok:
         return result, ()
     after = {name: _as_numpy(x) for name, x in tensors.items() if isinstance(given[name], (np.ndarray, Array))}
-    changed = {name: x for name, x in after.items() if _changed(x, _bits(given[name]))}
+    changed = {name: x for name, x in after.items() if _differing(x, _bits(given[name])).any()}
     return result, compare(reference, given, changed, result.exact)
 
 
@@ -431,9 +437,10 @@ def _copy(x):
     return Array(x.bits.copy(), x.dtype) if isinstance(x, Array) else x.copy() if isinstance(x, np.ndarray) else x
 
 
-def _changed(x, old: np.ndarray) -> bool:
+def _differing(x, old: np.ndarray) -> np.ndarray:
+    """Where a tensor's bits are not the old ones."""
     bits = _bits(x)
-    return bool((bits.view(f"u{bits.itemsize}") != old.view(f"u{old.itemsize}")).any())
+    return bits.view(f"u{bits.itemsize}") != old.view(f"u{old.itemsize}")
 
 
 def _signature(function, expression: str):
@@ -506,9 +513,16 @@ def _bits(x) -> np.ndarray:
 
 
 def _what_became(name: str, x, old: np.ndarray) -> str:
-    bits = _bits(x)
-    changed = int((bits.view(f"u{bits.itemsize}") != old.view(f"u{bits.itemsize}")).sum())
-    return f"{name}: {changed:,} of {bits.size:,} elements changed"
+    return f"{name}: {int(_differing(x, old).sum()):,} of {old.size:,} elements changed"
+
+
+def _still_nan(name: str, given, x) -> str:
+    """What to say of a tensor that was given as nan, of which some is as it was; "" of any other."""
+    values = given.numpy() if isinstance(given, Array) else given
+    if not isinstance(values, np.ndarray) or values.dtype.kind != "f" or not np.isnan(values).all():
+        return ""
+    left = int((~_differing(x, _bits(given))).sum())
+    return f"{left:,} of {values.size:,} elements of {name} are still nan, as given" if left else ""
 
 
 def _nothing_ran(file: Path, expression: str) -> str:

@@ -156,10 +156,10 @@ def run_once(
     """One run, in one order of the warps; the options are those of `simulate`.
 
     `order` chooses who goes next; with it nothing is asked that another run would answer. `history` lists the launches before this
-    one that may still run, and is kept up to date.
+    one that may still run, with None for any that is not known, and is kept up to date.
     """
     recorder = TraceRecorder(record_values=values) if check else None
-    before = list(history) if history is not None else None
+    before = None if history is None or None in history else list(history)
     shared = {"max_steps": max_steps, "max_blocks": blocks, "may_still_run": before, "blame": blame.of_call}
     state = RunState(recorder, schedule, seed, fill=fill, order=order, on_device=on_device, **shared)
     poison = _Poison(function, args, kwargs) if check or exact else None
@@ -222,7 +222,7 @@ def run_once(
         beside = RunState(None, fill=fill, **shared)
         numbers = poison.exactly(lambda: _silently(beside, function, args, kwargs, dynamic, exact=exact), beside, exact)
     if history is not None and order is None:
-        history[:] = state.may_still_run or []
+        history[:] = [None] if state.may_still_run is None else state.may_still_run
     printed = tuple(text for _, _, text in state.printed)
     return Run(trace, Findings(findings), printed, state.smem_bytes, observations, numbers)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from numbers import Integral
 
 from cutesim.machine import host
@@ -21,7 +21,7 @@ SCHEDULES = ("forward", "reverse", "seeded")
 class _Watch:
     runs: list
     options: dict
-    launches: list = field(default_factory=list)  # those that may still run as the next one starts
+    launches: list  # those that may still run as the next one starts, None among them = others, too
 
 
 WATCHES: list = []  # innermost last
@@ -101,13 +101,14 @@ def simulate(
 
 
 @contextlib.contextmanager
-def watched(**options):
+def watched(alone=True, **options):
     """A list that gets all runs which the code inside makes, each checked, with these options of `simulate` before its own.
 
+    Where it is not `alone`, kernels that nobody knows may still run as the first launch starts.
     Whatever runs a kernel counts: simulate, launch (on CPU tensors), and in a file that was loaded for simulation a @cute.jit
     function called by itself or through cute.compile. A finding does not raise: the code goes on, as it would on a GPU.
     """
-    watch = _Watch([], options)
+    watch = _Watch([], options, [] if alone else [None])
     WATCHES.append(watch)
     host.DIRECT.append(simulate)
     try:

@@ -744,6 +744,16 @@ def report_overtaking(trace, late: int, early: int) -> Finding:
     return Finding("barrier count", message, _with_callers(trace, events), block, threads)
 
 
+def report_overwritten(trace, write: int, use: int) -> Finding:
+    """A write to the bytes of an mbarrier that is used afterwards."""
+    events = [trace.events[i] for i in (write, use)]
+    message = (
+        f"Mbarrier overwritten: {_at(trace, events[0])} writes to the 8 bytes of an mbarrier, and {_at(trace, events[1])} uses it "
+        "afterwards. Only mbarrier operations may touch them: give the data a place of their own."
+    )
+    return Finding("mbarrier overwritten", message, _with_callers(trace, events), int(events[0]["block"]), ())
+
+
 def _fence_place(race: Race) -> str:
     return "between the two" if race.same_thread else "before the barrier"
 

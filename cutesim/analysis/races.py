@@ -19,7 +19,20 @@ import numpy as np
 
 from cutesim.trace import SMEM_BLOCK_BITS, Finding, Op
 
-from .accesses import COPIES, Accesses, Kind, Role, accesses, among, by_async_proxy, distinct, granules, holds, repeat
+from .accesses import (
+    COPIES,
+    MBARRIER_BYTES,
+    Accesses,
+    Kind,
+    Role,
+    accesses,
+    among,
+    by_async_proxy,
+    distinct,
+    granules,
+    holds,
+    repeat,
+)
 from .ordering import (
     BLOCK_LEVEL,
     CLUSTER_LEVEL,
@@ -31,7 +44,16 @@ from .ordering import (
     level_of,
     replay,
 )
-from .race_reports import Race, one_per_cause, report, report_exit, report_overtaking, report_proxy, report_start
+from .race_reports import (
+    Race,
+    one_per_cause,
+    report,
+    report_exit,
+    report_overtaking,
+    report_overwritten,
+    report_proxy,
+    report_start,
+)
 from .requests import tensor_at
 
 MOST_ACCESSES = 512  # of one granule that are compared pair by pair
@@ -55,6 +77,9 @@ def races(trace) -> tuple[Finding, ...]:
             report(trace, launch.order, race) for race in one_per_cause(trace, launch.order, found)
         ]
         findings += [report_proxy(trace, race) for race in launch.unfenced() + launch.unfenced_in_global_memory()]
+        said = {line for finding in findings for line in finding.lines}
+        lost = [report_overwritten(trace, *one) for one in launch.overwritten()]
+        findings += [finding for finding in lost if finding.lines[0] not in said]
     return tuple(findings)
 
 
@@ -123,6 +148,24 @@ class _Launch:
         lines = self.trace.events["line"]
         pairs = {(lines[late], lines[early]): (late, early) for late, early in reversed(self.order.overtaking)}
         return sorted(pairs.values())
+
+    def overwritten(self) -> list:
+        """(event that writes to an mbarrier in use, the next event that uses it), the first of each line."""
+        table, found = self.tables[True], {}
+        started, used = table.role == Role.INIT, table.role == Role.USE
+        words = distinct(table.address[started])
+        writes = np.nonzero((table.kind != Kind.READ) & ~started)[0] if len(words) else ()
+        if not len(writes):
+            return []
+        address = table.address[writes]
+        word = words[np.minimum(np.searchsorted(words, address - MBARRIER_BYTES + 1), len(words) - 1)]
+        hit = (word > address - MBARRIER_BYTES) & (word < address + table.size[writes])
+        for event, at in sorted(zip(table.event[writes[hit]].tolist(), word[hit].tolist())):
+            line, here = int(self.trace.events["line"][event]), table.address == at
+            later = table.event[here & used & (table.event > event)]
+            if line not in found and len(later) and (table.event[here & started] < event).any():
+                found[line] = event, int(later.min())
+        return list(found.values())
 
     def unfenced_in_global_memory(self) -> list[Race]:
         return self.pairs[False].unfenced(shared=False) if False in self.pairs else []

@@ -166,7 +166,9 @@ def prefetch(*_, **__) -> None:
 
 def alloc_smem(element_type: DType, size_in_elems, alignment=None, **_) -> m.Pointer:
     count = constant_number(size_in_elems, "alloc_smem's size")
-    return SmemAllocator().allocate_array(element_type, count, byte_alignment=alignment or element_type.itemsize)
+    allocator = SmemAllocator()
+    allocator.is_static = True
+    return allocator.allocate_array(element_type, count, byte_alignment=alignment or element_type.itemsize)
 
 
 def get_dyn_smem(element_type: DType, alignment=None, **_) -> m.Pointer:

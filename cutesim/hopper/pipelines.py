@@ -16,7 +16,7 @@ import numpy as np
 
 from ..context import STATE, group, not_simulated
 from ..machine import asynchronous, barriers, cluster, mbarriers, warps
-from ..machine.control import depth, elect
+from ..machine.control import depth, lowest_lane
 from ..machine.pipeline import CooperativeGroup, PipelineState, _steps, _under
 from ..values.numeric import Int32, Value, constant_number, scalar
 
@@ -67,7 +67,7 @@ class PipelineOrder:
             for i in range(rounds * length):
                 mbarriers.mbarrier_init(barrier_storage + i, producer_group.size)
 
-        _under(warps.warp_idx().a == 0, lambda: _under(elect().a, initialise))
+        _under(warps.warp_idx().a == 0, lambda: _under(lowest_lane().a, initialise))
         mbarriers.mbarrier_init_fence()
         return made if defer_sync else _steps(barriers.barrier, lambda: made)
 

@@ -353,7 +353,7 @@ class _Writer(ast.NodeTransformer):
         self.depth -= 1
         if _if_constant(node.test):
             return _at(ast.If(test, then, orelse), node)
-        out = [_assign(branch, self.rt("branch", test))]
+        out = [_assign(branch, self.rt("branch", test, *[ast.Constant(True)] * bool(node.orelse)))]
         dynamic = ast.Attribute(_load(branch), "dynamic", ast.Load())
         copied = []  # each arm changes copies of lists and dicts
         if containers:

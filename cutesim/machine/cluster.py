@@ -11,7 +11,7 @@ import numpy as np
 
 from cutesim.trace import Op, Space
 
-from ..context import WARP, Waiting, fail, group, here, refuse_other, refused
+from ..context import Waiting, fail, group, here, refuse_other, refused
 from ..memory.pointers import Pointer
 from ..memory.recording import record_event
 from ..values.arithmetic import int32
@@ -80,9 +80,7 @@ def _cluster_arrive(relaxed: bool) -> None:
     g.cluster_generation = barrier.generation
     record_event(Op.CLUSTER_ARRIVE, arg=int(relaxed), arg2=barrier.generation)
     barrier.arrived += 1
-    if barrier.arrived == g.launch.cluster_size * -(-g.launch.threads // WARP):
-        barrier.generation += 1
-        barrier.arrived = 0
+    g.launch.settle_cluster_barrier(g)
 
 
 def cluster_arrive(*, aligned=None, **_) -> None:

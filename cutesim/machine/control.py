@@ -327,6 +327,14 @@ def choose(condition, yes, no):
 
 
 def elect():
+    """One lane of each warp, by elect.sync of the full mask, for which every lane must be here."""
+    from .warps import require_to_elect
+
+    require_to_elect()
+    return lowest_lane()
+
+
+def lowest_lane():
     """One lane of each warp, as elect.sync picks: the lowest active one."""
     g = group()
     active = g.active().reshape(len(g.blocks), -1, 32)
@@ -339,14 +347,13 @@ def elect():
 class Branch:
     """One `if`: which arms run, under which masks, and what its names are afterwards."""
 
-    __slots__ = ("condition", "static", "dynamic", "some", "all", "pushed")
+    __slots__ = ("condition", "static", "dynamic", "some", "all", "has_else")
 
-    def __init__(self, condition):
-        self.condition = truth(condition)
+    def __init__(self, condition, has_else=False):
+        self.condition, self.has_else = truth(condition), has_else
         if self.condition is None and STATE.group is not None:
             self.condition = np.array([[bool(condition)]])  # without const_expr the DSL stages it, known or not
         self.dynamic = self.condition is not None and STATE.group is not None
-        self.pushed = False
         if not self.dynamic:  # known while tracing; or in a host function, which runs once
             self.static = bool(condition if self.condition is None else self.condition.all())
             return
@@ -374,14 +381,20 @@ class Branch:
         if not self.dynamic:
             return self.static
         self._enter(True)
+        group().behind += self._has_lanes_behind()
         return self.some
 
     def otherwise(self) -> bool:
         if not self.dynamic:
             return not self.static
         group().pop()
+        group().behind -= self._has_lanes_behind()
         self._enter(False)
         return not self.all
+
+    def _has_lanes_behind(self) -> bool:
+        """Whether lanes run the `else` once the others have come to the end of their arm."""
+        return self.has_else and self.some and not self.all
 
     def _enter(self, taken: bool) -> None:
         g = group()

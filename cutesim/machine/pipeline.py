@@ -23,7 +23,7 @@ from ..layouts.layout import size
 from ..values import indices
 from ..values.numeric import Int32, Value, constant_number, convert
 from . import asynchronous, barriers, cluster, mbarriers, warps
-from .control import Pending, elect
+from .control import Pending, lowest_lane
 
 
 def _steps(*calls):
@@ -156,7 +156,7 @@ class PipelineAsync:
             for stage in range(self.num_stages):
                 mbarriers.mbarrier_init(stages + stage, who.size)
 
-        _under(elect().a, each)
+        _under(lowest_lane().a, each)
 
     # -- producers
 
@@ -224,7 +224,7 @@ class PipelineTmaAsync(PipelineAsync):
     def producer_acquire(self, state, try_acquire_token=None, **_):
         def expect():
             barrier = self.full + state.index
-            _under(elect().a, lambda: mbarriers.mbarrier_arrive_and_expect_tx(barrier, self.tx_count))
+            _under(lowest_lane().a, lambda: mbarriers.mbarrier_arrive_and_expect_tx(barrier, self.tx_count))
 
         return _steps(lambda: mbarriers.mbarrier_wait(self.empty + state.index, state.phase), expect)
 

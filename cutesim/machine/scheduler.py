@@ -174,6 +174,19 @@ class LaunchState:
     def cluster_size(self) -> int:
         return math.prod(self.cluster)
 
+    def settle_cluster_barrier(self, group: Group, ended=False) -> None:
+        """A warp has come to the cluster barrier, or ended; it waits for those that have not (PTX ISA, barrier.cluster, exit)."""
+        first = int(group.rows[0]) // self.cluster_size * self.cluster_size
+        barrier = self.cluster_barriers.get(first)
+        if barrier is None:
+            return
+        if ended and group.cluster_generation == barrier.generation:
+            barrier.arrived -= 1
+        live = sum(self.live_warps[int(block)] for block in self.row_blocks[first : first + self.cluster_size])
+        if 0 < live == barrier.arrived:
+            barrier.generation += 1
+            barrier.arrived = 0
+
     def block_order(self) -> np.ndarray:
         """Linear block indices, cluster by cluster and by rank within each."""
         (gx, gy, gz), (cx, cy, cz) = self.grid, self.cluster
@@ -465,6 +478,7 @@ def exit_warp(launch: LaunchState, warp: Warp) -> None:
     """The warp has come to its end."""
     block = int(warp.group.blocks[0])
     launch.live_warps[block] -= 1
+    launch.settle_cluster_barrier(warp.group, ended=True)
     # A bulk store that was waited for only until it had read its source: the launch's end waits for the rest.
     launch.late += [move for moves in warp.group.bulk_groups for move in moves if move.data is not None]
     for transfer in warp.group.open_group + [c for group in warp.group.pending for c in group]:
@@ -515,6 +529,12 @@ def deadlock(launch: LaunchState, warps: list) -> None:
     by_place = {}
     for warp in warps:
         w = warp.waiting
+        if warp.group.behind:
+            text = (
+                "a wait while lanes of its warp have yet to run the other branch of an `if`: they come after it here, "
+                "and on a GPU may come first and end the wait"
+            )
+            raise not_simulated(text, w.line)
         what = w.what if isinstance(w.what, str) else w.what()
         by_place.setdefault((w.line.where, what), []).append(warp)
     parts = []

@@ -21,6 +21,7 @@ class SmemAllocator:
     """Hands out shared memory from the block's start; every thread of a block must ask in the same order."""
 
     is_python_object = True  # to the DSL, which refuses its methods inside a dynamic `if` or loop
+    is_static = False  # whether launch(smem=...) does not count it
 
     def allocate_tensor(self, element_type: DType, layout, byte_alignment=1, swizzle=None, **_) -> Tensor:
         composed = layout if isinstance(layout, ComposedLayout) else None
@@ -65,6 +66,9 @@ class SmemAllocator:
                 "shared memory",
                 f"this allocation brings the block to {start + nbytes:,} bytes of shared memory; Hopper allows {SMEM_LIMIT:,}",
             )
+        if not self.is_static and 0 < launch.dynamic_smem < start + nbytes:
+            text = f"this allocation brings the block to {start + nbytes:,} bytes of shared memory, and the launch asks for smem="
+            raise fail("shared memory", f"{text}{launch.dynamic_smem:,}: leave smem= away, and CuTe DSL counts them")
         g.smem_top = start + nbytes
         launch.smem_used = max(launch.smem_used, g.smem_top)
         allocation = launch.allocations.get((start, nbytes, dtype))

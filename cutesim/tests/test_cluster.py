@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from dsl.cluster import Exchange, ReadEarly, pair
+from dsl.cluster import Exchange, ReadEarly, leaves, pair
 
 from cutesim.simulation import simulate
 
@@ -34,3 +34,12 @@ def test_st_async_sends_integers_so_a_number_is_converted(how, wanted):
     np.testing.assert_array_equal(out, wanted)
     told = [note for note in run.observations if "send .bitcast(cutlass.Int32)" in note]
     assert len(told) == (how == "numbers")
+
+
+@pytest.mark.parametrize("by", ["block", "warp"])
+@pytest.mark.parametrize("options", [{"schedule": "forward"}, {"schedule": "reverse"}, {"orders": "all"}])
+def test_a_cluster_barrier_waits_for_nobody_who_has_ended(by, options):
+    """PTX ISA, exit: a barrier of the whole cluster is released where only threads that exit hold it up."""
+    assert simulate(leaves(by), np.zeros(64, np.float32), **options).ok
+    found = simulate(leaves(by, reads=True), np.zeros(64, np.float32), **options).findings
+    assert {finding.kind for finding in found} == {"exit with traffic in flight"}

@@ -96,6 +96,26 @@ def test_one_function_of_a_file_on_given_tensors(file, words):
     assert outcome.tensors[1].startswith(("out: 100 of 100", "out: 99 of 100"))  # 0 stays 0
 
 
+def test_what_stays_nan_of_a_tensor_given_as_nan_is_said_in_the_first_line(file):
+    words = ["x=f32:100", "out=f32:100:nan", "3.0", "60"]
+    assert str(run_file(f"{file}:scale", words)).endswith(
+        "; 40 of 100 elements of out are still nan, as given (exit status 0)"
+    )
+    whole = (words[0], "out=f32:100:nan", "3.0", "100"), (words[0], "out=f32:100:0", "3.0", "60")
+    assert not any("nan" in str(run_file(f"{file}:scale", given)) for given in whole)
+
+
+def test_a_function_launched_early_may_follow_any_kernel_and_a_script_s_first_launch_none(tmp_path):
+    path = tmp_path / "early.py"
+    path.write_text(
+        SCALE.replace("(n + 63) // 64, 1, 1], block=[64, 1, 1])", "2, 1, 1], block=[64, 1, 1], use_pdl=True)", 1)
+    )
+    assert str(run_file(f"{path}:scale", ["f32:100", "f32:100", "3.0", "100"])).startswith(
+        "finding: early access, early.py:14"
+    )
+    assert run_file(str(path), ["100"]).verdict == "clean"
+
+
 UNUSABLE = """
 scale f32:100
 scale y=3

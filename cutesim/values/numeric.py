@@ -781,8 +781,20 @@ def binary(op: str, x, y):
         if op == "//":
             return wrap(dtype, np.floor(dtype.round(ax / ay)))
         return wrap(dtype, dtype.round(np.fmod(ax, ay)))
-    safe = ay if all_of(ay) else np.where(ay == 0, ay.dtype.type(1), ay)  # division by zero is undefined on the GPU too
+    safe = ay if all_of(ay) else _without_zeros(op, ay)
     return wrap(dtype, np.floor_divide(ax, safe) if op == "//" else np.fmod(ax, safe))
+
+
+def _without_zeros(op: str, divisors: np.ndarray) -> np.ndarray:
+    """Divisors of integers with 1 for 0 where a lane is off; a lane that is on may not divide by zero (PTX ISA, div, rem)."""
+    g, zero = executing(), divisors == 0
+    active = g.active() if zero.ndim == 2 else g.active()[..., None]
+    bad = np.argwhere(zero & active)
+    if len(bad):
+        block, thread = int(g.blocks[bad[0][0]]), int(g.threads[bad[0][1]])
+        text = f"thread {thread} of block {block} divides an integer by zero ({op}), which gives any number on a GPU"
+        raise fail("division by zero", text, block=block, threads=(thread,), count=len(bad))
+    return np.where(zero, divisors.dtype.type(1), divisors)
 
 
 def select(condition: np.ndarray, x, y):

@@ -126,5 +126,22 @@ pair(mX, mO, *, how='bits') @launched(32, blocks=2, cluster=2):
         if cutlass.const_expr(how == "numbers"):
             value = value.bitcast(cutlass.Int32).to(cutlass.Float32)
         mO[rank, lane] = value
+leaves(out, *, by='block', reads=False) @launched(64, blocks=2, cluster=2):
+    """A block, or a warp of each, ends without coming to the cluster barrier, at which the others wait."""
+    tidx, _, _ = cute.arch.thread_idx()
+    rank = cute.arch.block_idx_in_cluster()
+    s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(1), 16)
+    s[0] = cutlass.Float32(1.0)
+    cute.arch.cluster_arrive()
+    cute.arch.cluster_wait()
+    goes_on = rank == 0 if cutlass.const_expr(by == "block") else cute.arch.warp_idx() == rank
+    if goes_on:
+        cute.arch.cluster_arrive()
+        cute.arch.cluster_wait()
+        if cutlass.const_expr(reads):
+            theirs = cute.make_tensor(cute.arch.map_dsmem_ptr(s.iterator, 1 - rank), cute.make_layout(1))
+            cute.autovec_copy(theirs, cute.make_tensor(out.iterator + tidx, cute.make_layout(1)))
+        else:
+            out[tidx] = 2.0
 ''',
 )
