@@ -28,6 +28,7 @@ from ..context import (
     SimulationError,
     all_of,
     any_of,
+    fail,
     group,
     not_simulated,
     refused,
@@ -327,10 +328,23 @@ def choose(condition, yes, no):
 
 
 def elect():
-    """One lane of each warp, by elect.sync of the full mask, for which every lane must be here."""
-    from .warps import require_to_elect
-
-    require_to_elect()
+    """One lane of each warp, by elect.sync of the full mask, which waits for every lane that exists (PTX ISA)."""
+    g = group()
+    active = g.active().reshape(len(g.blocks), -1, 32)
+    exists = True if g.exists is None else np.broadcast_to(g.exists, g.shape).reshape(active.shape)
+    missing = exists & ~active & active.any(axis=2)[..., None]
+    if missing.any():
+        b, w, lane = (int(k[0]) for k in np.nonzero(missing))
+        block, warp, count = int(g.blocks[b]), w if g.warp < 0 else g.warp, int(missing[b, w].sum())
+        raise fail(
+            "divergent shuffle",
+            f"Divergent elect_one: it waits for all lanes of the warp, and lane {lane} of warp {warp} (block {block}) is not here "
+            f"({count} lane{'s are' if count > 1 else ' is'} missing); a GPU may wait for ever. Move it out of the `if`, or choose "
+            "the lane by its number.",
+            block=block,
+            threads=(warp * 32 + lane,),
+            count=count,
+        )
     return lowest_lane()
 
 

@@ -117,17 +117,6 @@ def require_whole_warp(what: str) -> None:
     )
 
 
-def require_to_elect() -> None:
-    """elect.sync waits for every lane that its mask names (PTX ISA), and elect_one names the whole warp."""
-    if _whole():
-        return
-    _refuse(
-        _missing(np.ones(WARP, bool)),
-        "Divergent elect_one: it waits for all lanes of the warp, and lane {lane} of warp {warp} (block {block}) is not here "
-        "({missing}); a GPU may wait for ever. Move it out of the `if`, or choose the lane by its number.",
-    )
-
-
 def _refuse(found: tuple | None, text: str) -> None:
     """Raise for the lanes that were found, if there are any; `text` has fields for block, warp, lane and how many are missing."""
     if found:
