@@ -115,6 +115,9 @@ class MatrixAtom:
             raise refused(f"cute.copy: {src.shape} and {dst.shape} are not as many matrices; retile the registers")
         if (np.diff(rows, axis=1) != 1).any():
             raise refused(f"{self.op.name} needs rows of 8 neighbouring elements, but {shared} puts them apart")
+        if shared.pointer.alignment < 16:
+            known = f"{shared} has a pointer of which {shared.pointer.alignment} is known"
+            raise refused(f"{self.op.name} needs rows at multiples of 16 bytes, and {known}; give it .align(16)")
         require_all(0xFFFFFFFF, self.op.name)
         for row, value in zip(rows, values):
             self._one(shared, row, registers, value)

@@ -17,6 +17,8 @@ Not covered: the other copies and the products of the primitives; any other use 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..context import group, not_simulated, refuse_other, refused, wrong_kind
 from ..dialect import packed
 from ..dialect.dialects import Vector, VectorType
@@ -166,7 +168,10 @@ def ldmatrix(ptr, num: int, layout, *, shape=None, src_format=None, **_):
     atom = matrix_copies.MatrixAtom(matrix_copies.LdMatrix8x8x16bOp(_word(layout) == "COL", num), Uint16)
     pointer = pointer_of(ptr)
     registers = make_rmem_tensor((2 * num,), Uint16)
-    atom.run_copy(Tensor(pointer if pointer.dtype is Uint16 else pointer.recast(Uint16), Layout(8, 1)), registers)
+    pointer = pointer if pointer.dtype is Uint16 else pointer.recast(Uint16)
+    atom.run_copy(
+        Tensor(replace(pointer, alignment=16), Layout(8, 1)), registers
+    )  # which the instruction takes for granted
     found = [registers[i] for i in range(2 * num)]
     words = [convert(packed.join(found[2 * i : 2 * i + 2]), Int32) for i in range(num)]
     return words[0] if num == 1 else Vector(words)

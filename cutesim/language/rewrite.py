@@ -470,7 +470,8 @@ class _Writer(ast.NodeTransformer):
         names = _assigned(node.body)
         written = self.visit_If(_Raw.mark(equivalent))
         self.joined.update(dict.fromkeys(names))
-        return written
+        lost = [_at(_assign(name, self.rt("stays_inside", ast.Constant(name))), node) for name in names if name != "_"]
+        return [*written, *lost]
 
     def visit_FunctionDef(self, node):
         staged = any(map(_kind_of, node.decorator_list))  # within a helper without @cute.jit it is plain Python, too

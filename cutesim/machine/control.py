@@ -50,7 +50,7 @@ from ..values.numeric import (
     truth,
     type_of,
 )
-from .joins import GONE, Unbound, copies, dynamic, entering, merge, refuse_objects, settle, unbound  # noqa: F401
+from .joins import GONE, Unbound, copies, dynamic, entering, merge, refuse_objects, settle, stays_inside, unbound  # noqa: F401
 from .loops import depth, loop, while_  # noqa: F401, rewritten source finds here all that it calls
 
 

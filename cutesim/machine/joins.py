@@ -48,6 +48,14 @@ def unbound(name: str) -> Unbound:
     return Unbound(name)
 
 
+@lru_cache(maxsize=4096)
+def stays_inside(name: str) -> Unbound:
+    """A name that `with cute.arch.elect_one():` binds, after it."""
+    return Unbound(
+        name, "is assigned inside `with cute.arch.elect_one():`, which hands no value on; use an `if` of one lane"
+    )
+
+
 def copies(values: tuple) -> tuple:
     """The values, lists and dicts copied: an arm or a pass changes its own, and the names are joined afterwards."""
     return tuple(_copied(v) for v in values)

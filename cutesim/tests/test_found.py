@@ -230,3 +230,26 @@ def test_registers_are_changed_by_whole_warpgroups():
 def test_an_argument_that_would_change_nothing_here_is_refused():
     with pytest.raises(NotSimulated, match="the argument rounding of exp"):
         simulate(k.with_a_word_of_its_own, LANES, LANES.copy())
+
+
+def test_what_another_lane_of_the_warp_may_end_is_no_deadlock():
+    """Since Volta lanes of a warp that go different ways all come further; here one branch comes after the other."""
+    with pytest.raises(NotSimulated, match="lanes of its warp have yet to run the other branch"):
+        simulate(k.flag_of_a_lane, LANES.copy())
+
+
+@pytest.mark.parametrize(
+    "host, tensors, kind, clean",
+    [
+        (k.over_an_mbarrier, [LANES], "mbarrier overwritten", {"at": 1}),
+        (k.elected, [np.arange(40.0, dtype=np.float32)] * 2, "divergent shuffle", {"first": 32}),
+        (k.hands_on, [LANES, LANES], "language", None),
+        (k.asks_for_too_little, [LANES, LANES], "shared memory", None),
+        (k.divided, [np.arange(32, dtype=np.int32), LANES], "division by zero", {"least": 1}),
+    ],
+)
+def test_what_a_gpu_leaves_undefined_is_found(host, tensors, kind, clean):
+    run = lambda host: simulate(host, *(x.copy() for x in tensors))  # noqa: E731
+    finding = run(host if clean is None else host(*[0 if name != "first" else 4 for name in clean])).findings[0]
+    assert finding.kind == kind and "# here" in finding.lines[0].text
+    assert clean is None or run(host(**clean)).ok

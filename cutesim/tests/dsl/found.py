@@ -410,5 +410,46 @@ greedy(out, least: Constexpr) @launched(384, passing=True):
     else:
         cute.arch.setmaxregister_increase(cutlass.Int32(240))
     out[tidx] = 1.0
+flag_of_a_lane(out) @one_warp:
+    flag = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Int32, cute.make_layout(1), 16)
+    tidx, _, _ = cute.arch.thread_idx()
+    if tidx == 0:
+        flag[0] = 0
+    cute.arch.barrier()
+    if tidx == 0:
+        seen = cutlass.Int32(0)
+        while seen == 0:
+            seen = cute.arch.load(flag.iterator, cutlass.Int32, sem="acquire", scope="cta")
+        out[0] = 1.0
+    elif tidx == 1:
+        cute.arch.store(flag.iterator, cutlass.Int32(1), sem="release", scope="cta")
+over_an_mbarrier(out, *, at) @launched(32):
+    mbar = cutlass.memory.SmemAllocator().allocate_array(cutlass.Int64, 2, byte_alignment=8)
+    tidx, _, _ = cute.arch.thread_idx()
+    if tidx == 0:
+        cute.arch.mbarrier_init(mbar, 32)
+        cute.make_tensor(mbar, cute.make_layout(2))[at] = cutlass.Int64(0)  # here
+    cute.arch.barrier()
+    cute.arch.mbarrier_arrive(mbar)
+    cute.arch.mbarrier_wait(mbar, 0)
+    out[tidx] = 1.0
+elected(x, out, *, first) @launched(40):
+    if tidx >= first:
+        with cute.arch.elect_one():  # here
+            out[tidx] = x[tidx]
+hands_on(x, out) @one_warp:
+    value = x[tidx]
+    with cute.arch.elect_one():
+        value = value + 1.0
+    out[tidx] = value  # here
+asks_for_too_little(x, out) @launched(32, smem=64):
+    s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)  # here
+    s[tidx] = x[tidx]
+    out[tidx] = s[tidx]
+divided(n, out, *, least) @launched(32):
+    tidx, _, _ = cute.arch.thread_idx()
+    out[tidx] = cutlass.Float32(0.0)
+    if tidx >= least:
+        out[tidx] = cutlass.Float32(100 // n[tidx] + 100 % n[tidx])  # here
 ''',
 )
