@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -234,8 +235,21 @@ def findings(module, outcome: Outcome) -> Iterator[Diagnosis]:
     advice = {called[name]: text for name, text in module.ADVICE.items()}
     syncs = outcome.trace is None or evidence.lanes_meet(outcome.trace)
     said = [evidence.meaning(finding, advice, getattr(module, "SLOTS", ""), syncs) for finding in outcome.findings]
+    inputs = "|".join(re.escape(called[name]) for name in outcome.case.inputs)
+    said = [_of_written_input(one, inputs) for one in said]
     said = [_of_lone_waits(_of_part_of_a_warp(one, outcome), outcome) for one in said]
     yield from sorted(said, key=lambda d: RACES.index(d.kind) if d.kind in RACES else -1)
+
+
+def _of_written_input(said: Diagnosis, inputs: str) -> Diagnosis:
+    """A race on global memory on an input, which nobody should write."""
+    found = re.search(rf"\bwords? of ({inputs}):", said.message)
+    if said.kind != "race on output" or not found:
+        return said
+    message = re.sub(r" Each of the two reads the element, .*", "", said.message)
+    return replace(
+        said, kind="race on input", message=f"{message} {found[1]} is an input: read it, and do not write to it."
+    )
 
 
 def _of_part_of_a_warp(said: Diagnosis, outcome: Outcome) -> Diagnosis:
@@ -680,7 +694,7 @@ def scattered(outcome: Outcome, *names: str) -> Iterator[Diagnosis]:
             yield Diagnosis(
                 "traffic: scattered",
                 f"Each request of a warp to {name} touches {each:.3g} sectors of 32 bytes, where {least:.3g} hold what it asks "
-                "for: neighbouring lanes are far apart. Each lane should read beside the lane before it, in every step.",
+                "for: neighbouring lanes are far apart. Each lane should read beside the lane before it, and store so.",
                 lines,
             )
 
@@ -691,7 +705,7 @@ def written_again(outcome: Outcome) -> Iterator[Diagnosis]:
         stores, lines = evidence.stores(outcome, name)
         if stores > (2 if array.ndim == 1 else EXCESS) * array.size:  # two lanes may write what belongs to a row
             each = "a row" if array.ndim == 1 else "an element"
-            text = f"{name} is written {stores / array.size:.3g} times {each}; one thread is enough."
+            text = f"{name} is written {stores / array.size:.3g} times {each}; once is enough."
             by_row = evidence.times_stored(outcome, name).reshape(len(array), -1).min(axis=1)
             often = np.nonzero(by_row > by_row.min())[0].tolist()
             if len(often) < len(array) and often:
