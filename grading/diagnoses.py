@@ -450,6 +450,7 @@ def by_parts(module, mistake: Diagnosis, views: list[View], every: list[View]) -
     name = wrong_output(module, wrong, mistake.message)
     parts = getattr(module, "PARTS", {}).get(name, {})
     known = [v for v in every if v.readers and np.isfinite(v.got[name] + v.right[name]).all()]
+    known = [v for v in known if np.abs(v.right[name]).max() < 1e9]  # the fit's digits are those of the largest
     if not parts or not known:
         return
     terms = np.stack([np.concatenate([part(v.case).ravel() for v in known]) for _, part in parts.values()], axis=1)
