@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -92,7 +93,7 @@ def _of_functions(module, outcomes: list[Outcome]) -> dict:
     for name in module.FUNCTIONS:
         here = [o for o in outcomes if o.case.target == name]
         told = (_raised(module, name, o, _as_told(f)) for o in here for f in o.findings)
-        mistake = next(told, None) or (_predicted(module, name, here) if here else None)
+        mistake = next(told, None) or (first_of(module.predict(name, here)) if here else None)
         if mistake and mistake.kind in kinds:  # of another function: told besides that one's
             mistake = replace(mistake, kind=f"{mistake.kind} in {name}")
         kinds.add(mistake and mistake.kind)
@@ -100,11 +101,13 @@ def _of_functions(module, outcomes: list[Outcome]) -> dict:
     return by_check
 
 
-def _predicted(module, name: str, outcomes: list[Outcome]) -> Diagnosis | None:
+def first_of(mistakes: Iterator[Diagnosis], wrong: bool = False) -> Diagnosis | None:
+    """The first mistake, if any; of numbers that nobody thought of, and whose mistake nobody can name, that they are `wrong`."""
     try:
-        return next(module.predict(name, outcomes), None)
-    except Exception as error:  # of numbers that nobody thought of: the other functions count all the same
-        return Diagnosis("not graded", failed(error))
+        return next(mistakes, None)
+    except Exception as error:  # the other checks count all the same
+        said = "What the kernel wrote is wrong, and the grader has no diagnosis: compare a short row with numpy."
+        return Diagnosis("wrong, no diagnosis", said) if wrong else Diagnosis("not graded", failed(error))
 
 
 def _raised(module, name: str, outcome: Outcome, said: Diagnosis) -> Diagnosis:
@@ -126,18 +129,18 @@ def _as_told(finding) -> Diagnosis:
 
 def _of_kernel(module, outcomes: list[Outcome]) -> dict:
     views = [view(module, outcome) for outcome in outcomes]
-    launch = next(wrong_launch(views), None)
+    launch = first_of(wrong_launch(views))
     if launch:  # whatever else is found follows from it
         return {name: launch for name in module.CHECKS if name not in module.FUNCTIONS}
-    by_check = {"order": next((mistake for o in outcomes for mistake in findings(module, o)), None)}
+    by_check = {"order": first_of(mistake for o in outcomes for mistake in findings(module, o))}
     for name, chosen in module.LOOKS.items():
         here = [v for v in views if v.case.name in chosen]
         # A race or a wrong access explains the numbers, so they are read only where there is none.
-        found = next((mistake for v in here for mistake in findings(module, v.outcome)), None)
-        by_check[name] = found or next(_wrong_numbers(module, name, here, views), None)
+        found = first_of(mistake for v in here for mistake in findings(module, v.outcome))
+        by_check[name] = found or first_of(_wrong_numbers(module, name, here, views), any(v.wrong.any() for v in here))
     if "traffic" in module.CHECKS:
         looked = next(o for o in outcomes if o.case.name == module.TRAFFIC)
-        by_check["traffic"] = next(findings(module, looked), None) or next(_wasted(module, looked, outcomes), None)
+        by_check["traffic"] = first_of(findings(module, looked)) or first_of(_wasted(module, looked, outcomes))
     if all(v.wrong.all() for v in views):  # order and thrift of no answer
         first = next((by_check[name] for name in module.LOOKS if by_check[name]), None)
         by_check = {name: found if name in module.LOOKS else found or first for name, found in by_check.items()}
@@ -232,8 +235,21 @@ def findings(module, outcome: Outcome) -> Iterator[Diagnosis]:
     advice = {called[name]: text for name, text in module.ADVICE.items()}
     syncs = outcome.trace is None or evidence.lanes_meet(outcome.trace)
     said = [evidence.meaning(finding, advice, getattr(module, "SLOTS", ""), syncs) for finding in outcome.findings]
+    inputs = "|".join(re.escape(called[name]) for name in outcome.case.inputs)
+    said = [_of_written_input(one, inputs) for one in said]
     said = [_of_lone_waits(_of_part_of_a_warp(one, outcome), outcome) for one in said]
     yield from sorted(said, key=lambda d: RACES.index(d.kind) if d.kind in RACES else -1)
+
+
+def _of_written_input(said: Diagnosis, inputs: str) -> Diagnosis:
+    """A race on global memory on an input, which nobody should write."""
+    found = re.search(rf"\bwords? of ({inputs}):", said.message)
+    if said.kind != "race on output" or not found:
+        return said
+    message = re.sub(r" Each of the two reads the element, .*", "", said.message)
+    return replace(
+        said, kind="race on input", message=f"{message} {found[1]} is an input: read it, and do not write to it."
+    )
 
 
 def _of_part_of_a_warp(said: Diagnosis, outcome: Outcome) -> Diagnosis:
@@ -351,8 +367,11 @@ def unread(views: list[View], whose: str, may_skip: Callable | None = None) -> I
 
 
 def by_formula(views: list[View], name: str, formulas, tolerance: tuple) -> Iterator[Diagnosis]:
-    """Wrong outputs `name` that are, in all views, those of another formula: (kind, formula(case) -> array, what it says)."""
-    wrong = [v for v in views if v.wrong.any()]
+    """Wrong outputs `name` that are, in all views, those of another formula: (kind, formula(case) -> array, what it says).
+
+    Outputs that are right within `tolerance` tell no formula from the right one.
+    """
+    wrong = [v for v in views if not np.allclose(v.got[name], v.right[name], *tolerance, equal_nan=True)]
     if not wrong:
         return
     v = wrong[0]
@@ -431,6 +450,7 @@ def by_parts(module, mistake: Diagnosis, views: list[View], every: list[View]) -
     name = wrong_output(module, wrong, mistake.message)
     parts = getattr(module, "PARTS", {}).get(name, {})
     known = [v for v in every if v.readers and np.isfinite(v.got[name] + v.right[name]).all()]
+    known = [v for v in known if np.abs(v.right[name]).max() < 1e9]  # the fit's digits are those of the largest
     if not parts or not known:
         return
     terms = np.stack([np.concatenate([part(v.case).ravel() for v in known]) for _, part in parts.values()], axis=1)
@@ -490,8 +510,8 @@ def by_pattern(module, mistake: Diagnosis, views: list[View], every: list[View])
         some = ", ".join(f"{x:.3g}" for x in ratios[0][:, 0][:4])
         text = f"{told} The numbers that belong together are right but for one factor, in the first rows {some}."
         yield Diagnosis("one factor", f"{text} So what they are multiplied with is wrong, and nothing else.", lines)
-    if ratios and all(np.ptp(r, axis=0).max() < 0.01 for r in ratios):
-        at = np.nonzero(np.abs(ratios[0][0] - 1) > 0.01)[0].tolist()
+    at = np.nonzero(np.abs(ratios[0][0] - 1) > 0.01)[0].tolist() if ratios else ()
+    if at and all(np.ptp(r, axis=0).max() < 0.01 for r in ratios):
         more = f" and {len(at) - 1} others are" if len(at) > 1 else " is"
         text = f"{told} Column {at[0]}{more} off by a factor of its own, the same in every row."
         yield Diagnosis("by column", f"{text} Which number of the other input does a column take?", lines)
@@ -675,7 +695,7 @@ def scattered(outcome: Outcome, *names: str) -> Iterator[Diagnosis]:
             yield Diagnosis(
                 "traffic: scattered",
                 f"Each request of a warp to {name} touches {each:.3g} sectors of 32 bytes, where {least:.3g} hold what it asks "
-                "for: neighbouring lanes are far apart. Each lane should read beside the lane before it, in every step.",
+                "for: neighbouring lanes are far apart. Each lane should read beside the lane before it, and store so.",
                 lines,
             )
 
@@ -686,7 +706,7 @@ def written_again(outcome: Outcome) -> Iterator[Diagnosis]:
         stores, lines = evidence.stores(outcome, name)
         if stores > (2 if array.ndim == 1 else EXCESS) * array.size:  # two lanes may write what belongs to a row
             each = "a row" if array.ndim == 1 else "an element"
-            text = f"{name} is written {stores / array.size:.3g} times {each}; one thread is enough."
+            text = f"{name} is written {stores / array.size:.3g} times {each}; once is enough."
             by_row = evidence.times_stored(outcome, name).reshape(len(array), -1).min(axis=1)
             often = np.nonzero(by_row > by_row.min())[0].tolist()
             if len(often) < len(array) and often:

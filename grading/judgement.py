@@ -29,14 +29,16 @@ class Case:
     target: str = ""  # the function, where there are several
 
 
-def drawn(rng, lanes: int) -> tuple:
+def drawn(rng, lanes: int, least: int = 1, rows: int = 24) -> tuple:
     """(rows, columns) of cases in which right numbers and thrift are asked for, and which no source can name.
 
-    They are long rows, of 17 columns or more for each of their lanes, many rows, and rows of a prime length.
+    They are long rows, of 17 columns or more for each of their lanes, many rows, rows of a prime length, one row of more than
+    2,048 columns, and more than `rows` rows of the `least` columns that the lab allows.
     """
     long = lanes * int(rng.integers(17, 22)) + int(rng.integers(lanes))
     many = int(rng.integers(17, 23)), 8 * int(rng.integers(3, 8))
-    return (2, long), many, (int(rng.integers(2, 5)), int(rng.choice(PRIMES)))
+    prime = int(rng.integers(2, 5)), int(rng.choice(PRIMES))
+    return (2, long), many, prime, (1, 2048 + int(rng.integers(1, 128))), (rows + int(rng.integers(1, 20)), least)
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +190,7 @@ class Report:
 
 
 # Where there are several, the first explains the others.
-RACES = ("same slot", "two stores", "shared sum", "missing barrier", "reused buffer", "race on output")
+RACES = ("same slot", "two stores", "shared sum", "missing barrier", "reused buffer", "race on output", "race on input")
 # Nothing was tried.
 REFUSED = ("refused", "syntax", "missing", "signature", "unreadable", "two files", "forged", "too much", "not simulated",
            "not compiled", "not filled in")  # fmt: skip

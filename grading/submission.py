@@ -196,7 +196,7 @@ def _read(name: str, source: str, notebook: bool):
         line = (name, error.lineno or 0, (error.text or "").strip())
         raise Refused("syntax", f"{name}:{line[1]}: Python cannot read this: {error.msg}", (line,)) from None
     except (RecursionError, MemoryError, ValueError) as error:
-        raise Refused("syntax", f"{name}: Python cannot read this: {error or 'it is nested too deeply'}") from None
+        raise Refused("syntax", f"{name}: Python cannot read this: {str(error) or 'it is nested too deeply'}") from None
     return source, tree
 
 

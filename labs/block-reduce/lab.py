@@ -42,12 +42,13 @@ def cases(seed: int = 0) -> list[Case]:
     rng = np.random.default_rng([seed, 5])
     plain = rng.standard_normal((8, 128 * int(rng.integers(3, 6)))) * 3
     plain[np.arange(8), _spread(rng, plain.shape[1], 4)] = 20 + rng.random(8)  # each warp wins some rows
-    tied = rng.integers(0, 4, (6, 64 * int(rng.integers(3, 6)))).astype(float)
+    tied = rng.integers(0, 4, (8, 64 * int(rng.integers(3, 6)))).astype(float)
     tied[:2] = 1  # nothing but ties
     # The first of two equals in the higher warp, and in the higher lane.
     tied[2, [32 + int(rng.integers(32)), 64 + int(rng.integers(32))]] = 9
     tied[3, [16 + int(rng.integers(16)), 64 + int(rng.integers(16))]] = 9
     odd = -1 - 3 * rng.random((4, 256 + 1 + 2 * int(rng.integers(1, 60))))
+    odd[3] *= 1e30
     # Shorter than a block, and long enough for what is read again to count.
     short = -1 - 3 * rng.random((3, 1 + 2 * int(rng.integers(32, 45))))
     short[1] = np.abs(short[1])
@@ -61,8 +62,10 @@ def cases(seed: int = 0) -> list[Case]:
     long = rng.standard_normal((1, 2**16 + 1 + 2 * int(rng.integers(1, 60))))  # columns beyond 16 bits
     long[0, -1 - int(rng.integers(1, 100))] = 9
     tiny = rng.standard_normal((2, int(rng.integers(2, 31))))
-    tied[5] = -1
+    tied[5:] = -1
     tied[5, [20, 70]] = -0.0, 0.0  # which are equal, the first in the higher lane
+    tied[6, [20, 84]] = -0.0, 0.0  # and in one thread
+    tied[7, [20, 70]] = np.nextafter(np.float32(9), np.float32(8)), 9  # which are not
 
     def case(name, x, threads, schedule="forward", turn=0):
         M = len(x)
@@ -89,7 +92,10 @@ def cases(seed: int = 0) -> list[Case]:
         case("ties", tied[1:4], 64, "seeded", 2),
         case("odd", odd[:1], 128, "reverse"),
         case("short", short, 256, "seeded", 3),
-        *(case(DRAWN, rng.standard_normal(shape), threads) for shape, threads in zip(drawn(rng, 128), (128, 64, 64))),
+        *(
+            case(DRAWN, rng.standard_normal(shape), threads)
+            for shape, threads in zip(drawn(rng, 128), (128, 64, 64, 128, 64))
+        ),
     ]
 
 

@@ -41,9 +41,11 @@ def cases(seed: int = 0) -> list[Case]:
     odd = 33 + 2 * int(rng.integers(1, 20))
     ties = rng.integers(0, 3, (9, 50)).astype(float)
     ties[0] = 1
-    infinite = rng.standard_normal((4, odd))
+    ties[1, [7, 30]] = 5, np.nextafter(np.float32(5), np.float32(6))
+    infinite = rng.standard_normal((5, odd))
     infinite[1, 5] = infinite[2, [3, 4]] = np.inf
-    infinite[3] = -np.inf
+    infinite[3:] = -np.inf
+    infinite[4, 8] = -5  # its second is -inf
 
     def case(name, x, width, schedule="forward"):
         M = len(x)
@@ -65,14 +67,14 @@ def cases(seed: int = 0) -> list[Case]:
         case("groups", normal(16, 48), 16),
         case("ragged", normal(5, odd), 32),
         case("ragged", normal(19, 21), 8),
-        case("negative", -4 - abs(normal(8, odd)), 16),
+        case("negative", (-4 - abs(normal(8, odd))) * np.where(np.arange(8) == 1, 1e30, 1)[:, None], 16),
         case("tiny", normal(3, 2), 32),
         case("tiny", normal(17, 5), 8),
         case("ties", ties, 16),
         case("ties", infinite, 32),
         case("random", normal(6, 70), 32, "reverse"),
         case("groups", normal(9, 20), 8, "seeded"),
-        *(case(DRAWN, normal(*shape), width) for shape, width in zip(drawn(rng, 32), (32, 32, 16))),
+        *(case(DRAWN, normal(*shape), width) for shape, width in zip(drawn(rng, 32, 2, 256), (32, 32, 16, 32, 8))),
     ]
 
 
@@ -95,7 +97,8 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
         return all((v.got["mY"] == np.minimum(v.x, at(v)).astype(np.float32)).all() for v in wrong)
 
     unclipped = [bool((v.got["mY"] == v.x)[v.wrong].all()) for v in wrong]
-    read = [v.readers.times[v.wrong] for v in wrong if v.readers]
+    seen = [v for v in wrong if v.readers] or [v for v in every if v.readers and v.wrong.any()]
+    read = [v.readers.times[v.wrong] for v in seen]
     if all(unclipped) and read and all((times > 1).any(axis=1).all() for times in read):
         column = int(np.argmax(wrong[0].readers.times[r] > 1)) if wrong[0].readers else v.x.shape[1] - 1
         yield Diagnosis(

@@ -51,7 +51,9 @@ def cases(seed: int = 0) -> list[Case]:
     random = rng.standard_normal((8, 256)) * 3
     random[np.arange(8), np.arange(8) * 32 + rng.integers(0, 32, 8)] = 20 + rng.random(8)  # each block wins a row
     odd = -1 - 3 * rng.random((3, 129 + 2 * int(rng.integers(1, 60))))
+    odd[2] *= 1e30
     ties = rng.integers(0, 3, (4, 128)).astype(float)
+    ties[1, [20, 70]] = np.nextafter(np.float32(9), np.float32(8)), 9  # no tie
     infinite = np.full((3, 70), -np.inf)
     infinite[1, 40] = -3
     infinite[2] = -1
@@ -83,7 +85,7 @@ def cases(seed: int = 0) -> list[Case]:
         case("random", random[:6], 2, schedule="seeded"),
         *(
             case(DRAWN, rng.standard_normal(shape), *made)
-            for shape, made in zip(drawn(rng, 128), ((4, 1), (2, 2), (4, 2)))
+            for shape, made in zip(drawn(rng, 128), ((4, 1), (2, 2), (4, 2), (8, 1), (2, 2)))
         ),
     ]
 

@@ -65,8 +65,11 @@ def cases(seed: int = 0) -> list[Case]:
         target = rng.integers(0, N, M).astype(np.int32)
         target[-1] = N - 1
         # Lane 0, which writes the loss, has a target in one case only: what never reaches it is missed in all others.
-        target = np.where(target % 32 == 0, np.where(target + 1 < N, target + 1, target - 1), target).astype(np.int32)
-        target[0] = 0 if name == "shifted" else target[0]
+        beside = np.where(target + 1 < N, target + 1, np.maximum(target - 1, 0))
+        target = np.where(target % 32 == 0, beside, target).astype(np.int32)
+        if name == "shifted":
+            target[0] = 0
+            x[1, 0] -= 100  # lane 0's first number is no stand-in for the maximum
         target[list(ignore)] = IGNORED
         outputs = {"mLoss": np.full(M, np.nan, np.float32), "mDx": np.full((M, N), np.nan, np.float32)}
         return Case(name, (32,), {"mX": x, "mT": target}, outputs, schedule, seed, (M, 32))

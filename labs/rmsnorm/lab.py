@@ -91,8 +91,11 @@ def cases(seed: int = 0) -> list[Case]:
     def case(name, D, heads, M=5, blocks=2, scale=1.0, schedule="forward"):
         scales = scale * (1 + np.arange(heads))[:, None]  # each head of its own size
         x = (rng.standard_normal((M, heads, D)) * scales + scale).reshape(M, -1).astype(np.float16)
-        dy = ((rng.standard_normal((M, heads * D)) + 0.5) * (1 + np.arange(M))[:, None] * scale**0.5).astype(np.float16)
-        inputs = {"mX": x, "mW": (1 + rng.random(D)).astype(np.float32), "mDy": dy}
+        dy = ((rng.standard_normal((M, heads * D)) + 0.5) * (1 + np.arange(M) % 8)[:, None] * scale**0.5).astype(
+            np.float16
+        )
+        weights = (1 + rng.random(D)) * np.where(np.arange(D) % 5 == 1, -1, 1)
+        inputs = {"mX": x, "mW": weights.astype(np.float32), "mDy": dy}
         outputs = {"mDx": np.full(x.shape, np.nan, np.float16), "mParts": np.full((blocks, D), np.nan, np.float32)}
         how = f"with {heads} heads and {blocks} blocks"
         return Case(name, (heads, blocks), inputs, outputs, schedule, seed, (blocks, 32 * heads), how)
@@ -107,11 +110,14 @@ def cases(seed: int = 0) -> list[Case]:
         case("odd", int(rng.integers(2, 31)), 2),
         case("odd", 129 + 32 * int(rng.integers(0, 4)), 2),  # one column more than lanes, after at least four steps
         case("few", 33, 2, 2, 3),
-        case("large", 96, 2, scale=300.0),
+        case("large", 96, 2, scale=5000.0),  # the squares of one lane sum to more than 1e8
         case("tiny", 64, 4, scale=1e-3),
         case("even", 64, 2, 3, 2, schedule="reverse"),
         case("odd", odd, 4, 3, 2, schedule="seeded"),
-        *(case(DRAWN, D, heads, M, blocks) for (M, D), heads, blocks in zip(drawn(rng, 32), (2, 2, 4), (1, 4, 3))),
+        *(
+            case(DRAWN, D, heads, M, blocks)
+            for (M, D), heads, blocks in zip(drawn(rng, 32, 8), (2, 2, 4, 2, 2), (1, 4, 3, 1, 4))
+        ),
     ]
 
 

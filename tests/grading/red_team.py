@@ -156,6 +156,23 @@ UNSEEN = {
     "-0 below 0": ("block-reduce", ("(other == value and", "(other.bitcast(cutlass.Int32) == value.bitcast(cutlass.Int32) and")),
     "-0 below 0, of a cluster": ("cluster-reduce", ("(other == value and",
      "(other.bitcast(cutlass.Int32) == value.bitcast(cutlass.Int32) and")),
+    "40 columns a lane": ("butterfly", ("range_constexpr(each)", "range_constexpr(min(each, 40))")),
+    "16 blocks": ("butterfly", ("grid=[blocks,", "grid=[min(blocks, 16),")),
+    "one row": ("butterfly", ("fmin(rX[i], second)\n", "fmin(rX[i], second) + (1.0 if M == 1 else 0.0)\n")),
+    "a start of -1e4": ("butterfly", ("-cutlass.Float32.inf", "-1.0e4")),
+    "a second of -3e38": ("butterfly", ("-cutlass.Float32.inf", "-3.0e38")),
+    "equal but for 1e-5": ("butterfly", ("    best = cute.arch.fmax(best, other_best)\n",
+     "    best = cute.arch.fmax(best, other_best)\n    if best - second < 1e-5:\n        second = best\n")),
+    "no rescaling by 30": ("softmax", ("math.exp(difference)", "math.exp(difference) if difference > -30 else 0.0")),
+    "one column": ("softmax", ("cute.math.log(total)", "cute.math.log(total) + (1.0 if N == 1 else 0.0)")),
+    "one column, of a cluster": ("cluster-reduce", ("mMax[row] = value", "mMax[row] = value + (1.0 if N == 1 else 0.0)")),
+    "-0 below 0, in a thread": ("block-reduce", ("if other > value or",
+     "if (other > value or (other == value and other.bitcast(cutlass.Int32) > value.bitcast(cutlass.Int32))) or")),
+    "a lane's squares above 1e8": ("rmsnorm", ("rX[i] * rX[i]\n",
+     "rX[i] * rX[i]\n                    squares = cutlass.min(squares, cutlass.Float32(1e8))\n")),
+    "weights above 0": ("rmsnorm", ("mW[d]", "cute.arch.fmax(mW[d], -mW[d])")),
+    "a first logit for the maximum": ("cross-entropy",
+     ("cute.arch.warp_reduction_max(largest)", "cute.arch.shuffle_sync(rX[0], 0)")),
     "an index in 11 bits": ("cluster-reduce", ("slot, index,", "slot, index.to(cutlass.Float16).to(cutlass.Int32),")),
     "six rows a cluster": ("cluster-reduce", ("mIndex[row] = index", "mIndex[row] = index if step < 6 else 0")),
     "targets of 256 and more": ("cross-entropy", ("if column == target:\n                logit",
@@ -173,3 +190,15 @@ UNSEEN = {
     "written twice but at 512": ("guarded-copy", ("mY[row, column] = x\n",
      "mY[row, column] = x\n                if cutlass.const_expr(N != 512):\n                    mY[row, column] = x\n")),
 }  # fmt: skip
+
+# Numbers that a tolerance hides from a diagnosis, and not from the check: (lab, an edit of its solution, the diagnosis).
+NEARLY = (
+    ("softmax", "cute.math.log(total)", "(cute.math.log(total) + 5e-5)", "not exact"),
+    ("cross-entropy", "SMOOTHING / N", "SMOOTHING / (N + 0.01)", "wrong gradient"),
+    (
+        "block-reduce",
+        "index = cutlass.Int32(N)\n",
+        "index = cutlass.Int32(N)\n        mX[row, 0] = mX[row, 0]\n",
+        "race on input",
+    ),
+)

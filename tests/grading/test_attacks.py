@@ -30,7 +30,7 @@ from cutesim.trace import Op
 from grading import compiled, corpus, diagnoses, folders, lab, limits, permitted, returned, sandbox, submission, trial
 from grading.grade import grade, nothing
 from grading.judgement import Case, Refused
-from tests.grading.red_team import RIGHT, SOURCES, TOP, UNSEEN, walked
+from tests.grading.red_team import NEARLY, RIGHT, SOURCES, TOP, UNSEEN, walked
 
 FLOOR = corpus.answers(folders()["floor"])["solution"][0]
 
@@ -113,6 +113,26 @@ def test_what_is_wrong_or_wasted_in_no_fixed_case(attack):
         text = text.replace(old, new)
     report = grade(name, "answer.py", text, seed=len(attack), confirm=False)
     assert told(report) and report.verdict in ("wrong", "waste")
+
+
+@pytest.mark.parametrize("name, old, new, kind", NEARLY, ids=[name for name, *_ in NEARLY])
+def test_what_is_nearly_right_is_told_as_that(name, old, new, kind):
+    text = corpus.answers(folders()[name])["solution"][0]
+    assert old in text
+    report = grade(name, "answer.py", text.replace(old, new), seed=11, confirm=False)
+    assert told(report) and report.diagnoses[0].kind == kind
+
+
+def test_a_diagnosis_that_fails_costs_no_grade(monkeypatch):
+    def fails(check, views, every):
+        raise IndexError("of nothing")
+        yield
+
+    monkeypatch.setattr(lab("softmax"), "explain", fails)
+    text = corpus.answers(folders()["softmax"])["solution"][0]
+    report = grade("softmax", "answer.py", text.replace("cute.math.log(total)", "cute.math.log2(total)"), confirm=False)
+    assert {d.kind for d in report.diagnoses} == {"wrong, no diagnosis"} and report.verdict == "wrong"
+    assert [c.score for c in report.checks] == [1, 0, 0, 0, 1, 2]
 
 
 def test_a_notebook_that_replaces_the_check_is_graded_by_the_check():

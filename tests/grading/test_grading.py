@@ -134,6 +134,8 @@ def test_what_a_file_is_told(snapshot):
 
 def test_a_file_nested_too_deep_is_no_python():
     assert grade("block-reduce", "answer.py", "(" * 5000).diagnoses[0].kind == "syntax"
+    first = grade("block-reduce", "answer.py", f"x = {'-' * 20000}1").diagnoses[0]
+    assert first.kind == "syntax" and "nested too deeply" in first.message
 
 
 def test_loops_without_end_are_stopped():
