@@ -273,3 +273,18 @@ def test_a_sentence_names_the_cause(host, tensors, kind, said):
     finding = next(finding for finding in run.findings if said in finding.message)
     assert run.findings[0].kind == finding.kind == kind
     assert any("# here" in line.text for line in finding.lines)
+
+
+def test_orders_say_that_relaxed_operations_have_more_of_them():
+    said = [str(simulate(k.passes_on(flag), COUNT.copy(), COUNT.copy(), orders="all")) for flag in (0, 1)]
+    assert ["every sequentially consistent order was tried" in text for text in said] == [False, True]
+
+
+@pytest.mark.parametrize("blocks, ok", [(132, True), (133, False)])
+def test_blocks_that_meet_must_fit_a_gpu_at_once(blocks, ok):
+    """Each takes 200,000 bytes of shared memory, so that an H100 holds 132; the others start once one of them has ended."""
+    run = simulate(k.gathers, COUNT.copy(), np.zeros(blocks, np.int32))
+    assert run.ok == ok, run
+    if not ok:
+        (finding,) = run.findings
+        assert finding.kind == "deadlock" and "An H100 holds 132 of the 300 blocks at a time" in finding.message

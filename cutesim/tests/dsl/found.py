@@ -496,5 +496,22 @@ comes_twice(x, out) @launched(64):
     else:
         cute.arch.barrier(barrier_id=1, number_of_threads=64)  # here
     out[tidx] = x[tidx]
+passes_on(data, out, *, flag) @launched(32, blocks=2):
+    if cute.arch.lane_idx() == 0:
+        if cute.arch.block_idx()[0] == 0:
+            cute.arch.store(data.iterator, cutlass.Int32(3), sem="relaxed", scope="gpu")
+            cute.arch.store(data.iterator + flag, cutlass.Int32(1), sem="relaxed", scope="gpu")
+        else:
+            out[0] = cute.arch.load(data.iterator + flag, cutlass.Int32, sem="relaxed", scope="gpu")
+gathers(count, out) @launched(32, blocks=300):
+    s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(50000), 16)
+    if cute.arch.lane_idx() == 0:
+        s[0] = cutlass.Float32(1.0)
+        cute.arch.atomic_add(count.iterator, cutlass.Int32(1), sem="acq_rel", scope="gpu")
+        seen = cutlass.Int32(0)
+        while seen < out.shape[0]:
+            seen = cute.arch.load(count.iterator, cutlass.Int32, sem="acquire", scope="gpu")
+        if cute.arch.block_idx()[0] == 0:
+            out[0] = seen
 ''',
 )
