@@ -111,7 +111,11 @@ class Outcome:
             "clean": f"no {LOOKED_FOR} in {len(self.runs)} run{'s' * (len(self.runs) != 1)}",
         }
         if self.verdict.startswith("clean"):
-            said[self.verdict] = "; ".join((said[self.verdict], *self.kept))
+            relaxed = any(getattr(run, "relaxed", False) for run in self.runs)
+            weaker = (
+                "a GPU may order relaxed operations otherwise than all orders here, which are sequentially consistent",
+            )
+            said[self.verdict] = "; ".join((said[self.verdict], *self.kept, *weaker * relaxed))
         return f"{self.verdict}: {said[self.verdict]} (exit status {self.status})"
 
 

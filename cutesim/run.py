@@ -191,6 +191,8 @@ def run_once(
     if recorder is not None:
         recorder.printed = [text for _, _, text in state.printed]
         trace = recorder.finish()
+        if findings and _came_apart(trace, findings[0]):
+            findings[:0] = races(trace)
         if not any(finding.kind in STOPS for finding in findings):
             findings += races(trace)
             if order is None and not findings:  # a search tries the orders that show what comes of it
@@ -228,6 +230,17 @@ def run_once(
 
 
 OPTIONS = frozenset(inspect.signature(run_once).parameters) - {"function", "args", "kwargs"}
+
+
+def _came_apart(trace, finding) -> bool:
+    """Whether all warps of a block have been at the barrier at which some now wait in vain: a loop has more turns for these, and a
+    race may be why."""
+    if finding.kind != "divergent barrier":
+        return False
+    events = trace.select(Op.BARRIER)
+    events = events[events["block"] == finding.block]
+    at = [trace.line(event) in finding.lines for event in events]
+    return len({*events["warp"][at].tolist()}) * 32 >= trace.launches[-1].threads
 
 
 def _with_all_gaps(error: NotSimulated, function) -> NotSimulated:

@@ -465,7 +465,8 @@ def _side(trace, order, race: Race, side: str, atomic: int, other: int, thread: 
     same_warp, alone = order.warp_of[atomic] == order.warp_of[other], ""
     if not same_warp or not int(events["mask"][atomic]) >> thread % 32 & 1:
         # Another thread's access reaches the atomic's thread at a barrier.
-        meets = (int(Op.BARRIER), int(Op.SYNC_WARP)) if same_warp else (int(Op.BARRIER),)
+        block_barrier = int(Op.BARRIER_RESUME if side == "before" else Op.BARRIER)
+        meets = (block_barrier, int(Op.SYNC_WARP)) if same_warp else (block_barrier,)
         between = mine(low, high)
         barriers = between[np.isin(events["op"][between], meets)]
         if len(barriers):

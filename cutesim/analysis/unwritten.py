@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cutesim.trace import SMEM_BLOCK_BITS, Line
+from cutesim.trace import SMEM_BLOCK_BITS, Line, Space
 
 from .accesses import Kind, Role, accesses, granules
 
@@ -46,21 +46,28 @@ def _of_launch(trace, table):
     )
     if not len(table):
         return
-    _, row, place = granules(table)
-    _, place = np.unique(place, return_inverse=True)
+    size, row, at = granules(table)
+    _, place = np.unique(at, return_inverse=True)
     written = np.full(place.max() + 1, np.iinfo(np.int64).max)
     writes = table.kind[row] == Kind.WRITE
     np.minimum.at(written, place[writes], table.event[row[writes]])
-    early = row[~writes & (table.event[row] <= written[place])]
+    early = np.nonzero(~writes & (table.event[row] <= written[place]))[0]
     lines = set()
-    for i in early[np.argsort(table.event[early], kind="stable")]:
+    for one in early[np.argsort(table.event[row[early]], kind="stable")]:
+        i = row[one]
         event = trace.events[table.event[i]]
         if int(event["line"]) in lines:
             continue
         lines.add(int(event["line"]))
-        offset = int(table.address[i]) & ((1 << SMEM_BLOCK_BITS) - 1)
+        offset = int(at[one] * size) & ((1 << SMEM_BLOCK_BITS) - 1)
         what = f"byte {offset} of shared memory"
-        if event["tensor"] >= 0:
-            info = trace.tensors[event["tensor"]]
+        info = next((info for info in _named(trace, event) if 0 <= offset - info.base_address < info.nbytes), None)
+        if info is not None:
             what = f"element {(offset - info.base_address) // info.itemsize} of {info.name}"
         yield UnwrittenRead(trace.line(event), int(event["block"]), int(event["warp"]) * 32 + int(table.lane[i]), what)
+
+
+def _named(trace, event):
+    """The shared tensor that an event names, then all of them: a bulk copy names what it writes to."""
+    one = [trace.tensors[event["tensor"]]] if event["tensor"] >= 0 else []
+    return [info for info in (*one, *trace.tensors) if info.space == Space.SMEM]

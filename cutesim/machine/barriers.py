@@ -26,6 +26,8 @@ class Barrier:
     arrived: int = 0  # warps
     wanted: int = 0  # warps that this generation counts, as its first one said
     first: object = None  # trace.Line where that one came
+    came: list = field(default_factory=list)  # the warps that have arrived in this generation
+    before: list = field(default_factory=list)  # and in the one before
     waited: set = field(default_factory=set)  # generations in which one has arrived that waited for the kernels before
 
 
@@ -167,12 +169,14 @@ def _arrive(g, identifier: int, count):
     if not bar.arrived:
         bar.wanted, bar.first = wanted, here()
     bar.arrived += 1
+    bar.came.append(g.warp)
     if g.early is not None and (g.active() & ~g.early).any():
         bar.waited.add(bar.generation)
     generation = bar.generation
     if bar.arrived >= wanted:
         bar.generation += 1
         bar.arrived = 0
+        bar.before, bar.came = bar.came, []
     return bar, generation
 
 
@@ -184,7 +188,13 @@ def _awaited(identifier: int, bar: Barrier) -> str:
     """What is said of a barrier at which warps wait for ever."""
     if identifier == 0:
         return "the block barrier"
-    return f"barrier {identifier}, which counts {bar.wanted * WARP} threads: {bar.arrived * WARP} have come"
+    twice = next((warp for warp in bar.before if bar.before.count(warp) > 1), None)
+    why = (
+        ""
+        if twice is None
+        else f", and the turn before is over since warp {twice} came {bar.before.count(twice)} times to it"
+    )
+    return f"barrier {identifier}, which counts {bar.wanted * WARP} threads: {bar.arrived * WARP} have come{why}"
 
 
 def _wait_at_barrier(g, identifier: int, count):

@@ -32,6 +32,8 @@ SMEM_LIMIT = (
 THREAD_LIMIT = 1024
 # By x, y and z; CUDA C++ Programming Guide, technical specifications of every compute capability
 BLOCK_LIMITS, GRID_LIMITS = (1024, 1024, 64), (2**31 - 1, 65535, 65535)
+# Of an H100 SXM or H200; of a multiprocessor, and reserved for each block (CUDA C++ Programming Guide, compute capability 9.0)
+MULTIPROCESSORS, BLOCKS_AT_ONCE, SMEM_OF_A_MULTIPROCESSOR, SMEM_RESERVED = 132, 32, 233_472, 1024
 REGISTERS = 65536  # of a multiprocessor, since Ampere
 CLUSTER_LIMIT = 16
 FAST_LANES = 16384  # of a batch: fewer cost more Python an element, more gain little
@@ -173,6 +175,12 @@ class LaunchState:
     @property
     def cluster_size(self) -> int:
         return math.prod(self.cluster)
+
+    @property
+    def at_once(self) -> int:
+        """Blocks that an H100 or H200 holds at a time, at most: registers may allow fewer."""
+        by_memory = SMEM_OF_A_MULTIPROCESSOR // (max(self.smem_used, self.dynamic_smem) + SMEM_RESERVED)
+        return MULTIPROCESSORS * min(by_memory, 2 * THREAD_LIMIT // (-(-self.threads // WARP) * WARP), BLOCKS_AT_ONCE)
 
     def settle_cluster_barrier(self, group: Group, ended=False) -> None:
         """A warp has come to the cluster barrier, or ended; it waits for those that have not (PTX ISA, barrier.cluster, exit)."""
@@ -362,14 +370,23 @@ def _run_warps(kernel: KernelCall, launch: LaunchState, last: int) -> None:
         if waiting is not None:
             _says_who_waits(kernel, launch, waiting)
             spinning.append((launch.put_aside(), steps))
-    while spinning:
-        before = run.writes, len(spinning)
-        spinning, warps, progress = _turns(launch, spinning)
-        if spinning and not progress and before == (run.writes, len(spinning)):
-            STATE.group = warps[0].group
-            deadlock(launch, warps)
+            if run.schedule == "forward" and first + per_cluster < last:  # as a GPU starts them
+                spinning = _until_left(launch, spinning, launch.at_once // per_cluster - 1)
+    _until_left(launch, spinning, 0)
     for move in launch.late:
         move.write()
+
+
+def _until_left(launch: LaunchState, spinning: list, most: int) -> list:
+    """Let clusters that wait for others go on until `most` are left; a deadlock where none can."""
+    run = STATE.run
+    while len(spinning) > most:
+        before = run.writes, len(spinning)
+        spinning, warps, progress = _turns(launch, spinning)
+        if len(spinning) > most and not progress and before == (run.writes, len(spinning)):
+            STATE.group = warps[0].group
+            deadlock(launch, warps, full=most > 0)
+    return spinning
 
 
 def _turns(launch: LaunchState, spinning: list) -> tuple:
@@ -514,8 +531,8 @@ def _count_registers(block: int, by_warp: dict, warps: int) -> None:
         raise fail("deadlock", text, lines=tuple(dict.fromkeys(line for _, line in asked)), block=block)
 
 
-def deadlock(launch: LaunchState, warps: list) -> None:
-    """Raise what is to be said of warps that wait for ever."""
+def deadlock(launch: LaunchState, warps: list, full=False) -> None:
+    """Raise what is to be said of warps that wait for ever; `full` where their blocks leave no room for others to start."""
     for warp in warps:
         if warp.waiting.mismatch is not None and warp.waiting.mismatch():
             STATE.group = warp.group
@@ -558,9 +575,14 @@ def deadlock(launch: LaunchState, warps: list) -> None:
             block=block,
             count=len(warps),
         ) from None
+    room = (
+        f" An H100 holds {launch.at_once} of the {launch.blocks:,} blocks at a time, and no other can start."
+        if full
+        else ""
+    )
     raise fail(
         "deadlock",
-        "Deadlock: " + "; ".join(parts) + ".",
+        "Deadlock: " + "; ".join(parts) + "." + room,
         lines=tuple(dict.fromkeys(lines)),
         block=block,
         count=len(warps),

@@ -14,6 +14,7 @@ import numpy as np
 from cutesim.trace import Op, Space
 
 from ..context import STATE, all_of, any_of, executing, fail, refused
+from ..values.numeric import Int32
 from .swizzle import permuted
 
 FAR_BELOW = -(1 << 24)  # an index further below 0 was too large for an Int32: nobody counts back so far
@@ -176,6 +177,8 @@ def _who(thread: int, block: int) -> str:
 
 def _advice(where: tuple, thread: int, name: str, known: bool) -> str:
     """What to ask of an access to a tensor outside its shape; `known` says that its coordinate is the tensor's own."""
+    if STATE.run.likely is None and STATE.run.poison(Int32, None) in where:
+        return "Such a number is what unwritten memory holds here: is what the index is made of never written?"
     if min(where) < FAR_BELOW:
         meant = min(where) + 2**32
         return (

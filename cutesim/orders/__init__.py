@@ -17,8 +17,9 @@
 (`not simulated` is raised.) Lanes of a warp run in lockstep. Where no order fails that way, and several lanes make an atomic on a
 word that other warps look at or change, each lane's is then a step of its own; if it cannot
 be, the verdict is `clean within bounds`.
-A sum by atomics whose old value nobody reads counts as the same in any order, so its rounding is not tried. Nothing is said of
-other inputs and shapes.
+Every order is sequentially consistent: what relaxed operations at several words may do beyond that on a GPU is not tried, and the
+verdict says so. A sum by atomics whose old value nobody reads counts as the same in any order, so its rounding is not tried.
+Nothing is said of other inputs and shapes.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from cutesim.analysis.ordering import ACQUIRE, RELEASE
 from cutesim.memory.arguments import as_array
 from cutesim.run import Run
-from cutesim.trace import Finding
+from cutesim.trace import Finding, Op
 
 from .choices import explore
 from .order import Order
@@ -67,11 +69,22 @@ class Orders(Run):
             return "wrong"
         return "clean" if self.whole else "clean within bounds"
 
+    @property
+    def relaxed(self) -> bool:
+        """Whether relaxed atomics, loads or stores meet at several words: a GPU may let them be seen in another order than any."""
+        atomics = self.trace.select(Op.ATOMIC)
+        words = np.unique(self.trace.addresses[atomics["addresses"]])
+        return bool((atomics["arg"] & (ACQUIRE | RELEASE) == 0).any() and (words >= 0).sum() > 1)
+
     def __str__(self) -> str:
         tried = f"{self.tried:,} order{'s' * (self.tried != 1)} tried in {self.seconds:.1f} s"
         seen = [textwrap.fill(text, 84, break_long_words=False) for text in self.observations]
         if not self.findings:
-            every = "every order was tried" if self.whole else "more orders are left"
+            every = (
+                f"every {'sequentially consistent ' * self.relaxed}order was tried"
+                if self.whole
+                else "more orders are left"
+            )
             return "\n".join([f"{self.verdict}: {tried}; {every}, and none has a finding.", *seen])
         found = [textwrap.fill(str(finding), 84, break_long_words=False) for finding in self.findings]
         return "\n".join([f"{self.verdict}: found in {tried}.", *self.told(), *found, *seen])

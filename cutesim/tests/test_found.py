@@ -253,3 +253,38 @@ def test_what_a_gpu_leaves_undefined_is_found(host, tensors, kind, clean):
     finding = run(host if clean is None else host(*[0 if name != "first" else 4 for name in clean])).findings[0]
     assert finding.kind == kind and "# here" in finding.lines[0].text
     assert clean is None or run(host(**clean)).ok
+
+
+LONG, COUNT = np.arange(64, dtype=np.float32), np.zeros(8, np.int32)
+
+
+@pytest.mark.parametrize(
+    "host, tensors, kind, said",
+    [
+        (k.acquired_by_one, [LONG, LONG, COUNT, LONG], "race", "barrier() missing after it, so that thread 31 meets"),
+        (k.copies_unwritten, [LONG, LONG], "uninitialised", "reads element 40 of s at"),
+        (k.unwritten_index, [LANES, LANES], "out of bounds", "is what the index is made of never written?"),
+        (k.next_tile, [COUNT, COUNT], "race", "barrier() missing before the memory is used again?"),
+        (k.comes_twice, [LONG, LONG], "deadlock", "since warp 0 came 2 times to it"),
+    ],
+)
+def test_a_sentence_names_the_cause(host, tensors, kind, said):
+    run = simulate(host, *(x.copy() for x in tensors))
+    finding = next(finding for finding in run.findings if said in finding.message)
+    assert run.findings[0].kind == finding.kind == kind
+    assert any("# here" in line.text for line in finding.lines)
+
+
+def test_orders_say_that_relaxed_operations_have_more_of_them():
+    said = [str(simulate(k.passes_on(flag), COUNT.copy(), COUNT.copy(), orders="all")) for flag in (0, 1)]
+    assert ["every sequentially consistent order was tried" in text for text in said] == [False, True]
+
+
+@pytest.mark.parametrize("blocks, ok", [(132, True), (133, False)])
+def test_blocks_that_meet_must_fit_a_gpu_at_once(blocks, ok):
+    """Each takes 200,000 bytes of shared memory, so that an H100 holds 132; the others start once one of them has ended."""
+    run = simulate(k.gathers, COUNT.copy(), np.zeros(blocks, np.int32))
+    assert run.ok == ok, run
+    if not ok:
+        (finding,) = run.findings
+        assert finding.kind == "deadlock" and "An H100 holds 132 of the 300 blocks at a time" in finding.message

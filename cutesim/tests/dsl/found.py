@@ -451,5 +451,67 @@ divided(n, out, *, least) @launched(32):
     out[tidx] = cutlass.Float32(0.0)
     if tidx >= least:
         out[tidx] = cutlass.Float32(100 // n[tidx] + 100 % n[tidx])  # here
+acquired_by_one(x, y, flag, out) @launched(64, blocks=2):
+    tidx, _, _ = cute.arch.thread_idx()
+    if cute.arch.block_idx()[0] == 0:
+        y[tidx] = x[tidx]
+        cute.arch.barrier()
+        if tidx == 0:
+            cute.arch.atomic_add(flag.iterator, cutlass.Int32(1), sem="release", scope="gpu")
+    else:
+        if tidx == 0:
+            seen = cutlass.Int32(0)
+            while seen == 0:
+                seen = cute.arch.load(flag.iterator, cutlass.Int32, sem="acquire", scope="gpu")
+        out[tidx] = y[63 - tidx]  # here
+copies_unwritten(x, out) @launched(64):
+    s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(64), 128)
+    if tidx < 40:
+        s[tidx] = x[tidx]
+    cute.arch.fence_view_async_shared()
+    cute.arch.barrier()
+    if tidx == 0:
+        cute.copy(cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkS2GOp(), cutlass.Float32), s, out)  # here
+        cute.arch.cp_async_bulk_commit_group()
+        cute.arch.cp_async_bulk_wait_group(0, read=True)
+unwritten_index(x, out) @one_warp:
+    s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Int32, cute.make_layout(32), 16)
+    out[tidx] = x[s[tidx]]  # here
+next_tile(count, out) @launched(64, blocks=2):
+    tidx, _, _ = cute.arch.thread_idx()
+    s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Int32, cute.make_layout(1), 16)
+    tile = cutlass.Int32(0)
+    while tile < 8:
+        if tidx == 0:
+            s[0] = cute.arch.atomic_add(count.iterator, cutlass.Int32(1), sem="relaxed", scope="gpu")
+        cute.arch.barrier()
+        tile = s[0]  # here
+        if tidx == 0:
+            if tile < 8:
+                out[tile] = tile
+comes_twice(x, out) @launched(64):
+    if cute.arch.warp_idx() == 0:
+        cute.arch.barrier_arrive(barrier_id=1, number_of_threads=64)
+        cute.arch.barrier_arrive(barrier_id=1, number_of_threads=64)
+    else:
+        cute.arch.barrier(barrier_id=1, number_of_threads=64)  # here
+    out[tidx] = x[tidx]
+passes_on(data, out, *, flag) @launched(32, blocks=2):
+    if cute.arch.lane_idx() == 0:
+        if cute.arch.block_idx()[0] == 0:
+            cute.arch.store(data.iterator, cutlass.Int32(3), sem="relaxed", scope="gpu")
+            cute.arch.store(data.iterator + flag, cutlass.Int32(1), sem="relaxed", scope="gpu")
+        else:
+            out[0] = cute.arch.load(data.iterator + flag, cutlass.Int32, sem="relaxed", scope="gpu")
+gathers(count, out) @launched(32, blocks=300):
+    s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(50000), 16)
+    if cute.arch.lane_idx() == 0:
+        s[0] = cutlass.Float32(1.0)
+        cute.arch.atomic_add(count.iterator, cutlass.Int32(1), sem="acq_rel", scope="gpu")
+        seen = cutlass.Int32(0)
+        while seen < out.shape[0]:
+            seen = cute.arch.load(count.iterator, cutlass.Int32, sem="acquire", scope="gpu")
+        if cute.arch.block_idx()[0] == 0:
+            out[0] = seen
 ''',
 )
