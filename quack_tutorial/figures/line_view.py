@@ -84,7 +84,9 @@ def drawn(launches, codes, sizes, origin, trace=None, kernel="kernel", whole=Fal
 def _head(name, launch) -> str:
     time = f" {launch.us:,.0f} us" if launch.us else ""
     facts = {"registers": launch.registers, "threads": launch.threads, "blocks": launch.blocks}
-    known = ", ".join(f"{count:,} {what}" for what, count in facts.items() if count)
+    known = ", ".join(
+        f"{count:,} {what.removesuffix('s') if count == 1 else what}" for what, count in facts.items() if count
+    )
     return f"<span><b>{escape(name)}</b>{time} <small>{known}</small></span>"
 
 
