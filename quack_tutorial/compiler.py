@@ -377,13 +377,12 @@ def dsl_problem() -> str | None:
 
 def take_any_release() -> str:
     """Compile with the release of CuTe DSL that is installed, whichever it is, and return its name: to compare releases."""
-    global DSL_VERSION
     import cutlass
 
-    DSL_VERSION = cutlass.__version__
+    globals().update(DSL_VERSION=cutlass.__version__)
     if not hasattr(cutlass, "memory"):  # its name since 4.8
         cutlass.memory = cutlass.utils
-    return DSL_VERSION
+    return cutlass.__version__
 
 
 def arch_of(capability) -> str:
