@@ -1,7 +1,7 @@
 """What each release of CuTe DSL makes of every rung and every kernel that ships, on four generations of GPUs; no GPU is needed.
 
     python -m bench.releases 4.8.1 4.8.0 4.7.1    # installs each in a folder of its own, compiles, adds it to the record
-    python -m bench.releases --here               # the installed one, and one sentence on what it makes otherwise than the record's
+    python -m bench.releases --here               # one sentence on what the installed one makes otherwise than the newest recorded
 
 The PTX of all releases goes through the same ptxas, so what differs is the DSL's doing. `FACTS` are what is kept of a program; of
 one that launches several kernels, their sum.
@@ -124,8 +124,10 @@ def main(argv=None) -> int:
     kept = read(FILE) if FILE.exists() else {"facts": FACTS, "releases": {}}
     if args.here:
         newest = max(kept["releases"], key=lambda release: tuple(map(int, release.split("."))))
+        with tempfile.TemporaryDirectory() as folder:  # again, since ptxas may be another one than the record's
+            before = of_release(newest, Path(folder))
         now = made()
-        print(f"CuTe DSL {compiler.DSL_VERSION} beside {newest}: {moved(kept['releases'][newest], now)}.")
+        print(f"CuTe DSL {compiler.DSL_VERSION} beside {newest}: {moved(before, now)}.")
         return 0
     for release in args.releases:
         with tempfile.TemporaryDirectory() as folder:

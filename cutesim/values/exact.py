@@ -73,7 +73,7 @@ class Exact(np.ndarray):
                 )
             return None
         result = function(*_each(plain, args), **_each(plain, kwargs))
-        if isinstance(STATE.exact, Field) and function is np.clip:
+        if function is np.clip:
             return np.minimum(np.maximum(args[0], args[1]), args[2])
         if function not in MOVES or not isinstance(result, np.ndarray):
             return _untaken(result)
