@@ -9,6 +9,7 @@
 | `lost`         | lanes or warps whose part of the row never reaches the answer                 |
 | `by_formula`   | numbers that another formula gives                                            |
 | `by_parts`     | sums of which a part has another factor                                       |
+| `near_formula` | numbers that are near, and that another formula gives                         |
 | `off_by_a_term` | predictions with a term too many or too few                                   |
 | `read_again`, `scattered`, `written_again`, `idle_warps`, `barriers` | waste                  |
 
@@ -22,7 +23,8 @@ The first mistake found explains the others, so each check is told one. Of a lab
     PARTS = {output: {words: (factor, part(case))}}, what a right output is a sum of, for `by_parts`
     waste(outcome)                      yields what is read, written or waited for too often
     ADVICE = {tensor: what to say of an access out of its bounds}, SLOTS the same of shared memory
-    TOLERANCE = {output: (relative, absolute)}
+    TOLERANCE = {output: (relative, absolute)}, and of each of these outputs the formula is looked at in float64, too
+    OUTPUTS = {check: outputs}          that a check of LOOKS is about, if not all
     may_skip(case) -> (M,) of bool      the rows that an answer need not read
 
 and, for each of FUNCTIONS, which are checks of the same name, `predict(function, outcomes)`: what wrong returns show.
@@ -47,6 +49,8 @@ from .judgement import DRAWN, RACES, Case, Check, Diagnosis, Outcome, failed
 
 EXCESS = 1.1  # bytes, as a multiple of the least
 TWICE = 1.8  # the same where a few numbers that a whole warp asks for may come on top
+ROUNDED = ("not exact", "accumulated in float16")  # what a lab says of numbers that are near
+FORMULA = 5e-7  # of a result's parts: more is no constant of seven digits, and no step that float64 does not follow
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,6 +203,8 @@ def _wrong_numbers(module, check: str, views: list[View], every: list[View]) -> 
     if any(v.wrong.any() and not v.readers for v in views):  # in another order, where nobody looked who reads what
         yield from unread([v for v in every if v.readers], whose, may_skip)
     for mistake in module.explain(check, views, every):
+        if mistake.kind in ROUNDED:
+            yield from near_formula(module, check, views)
         if mistake.kind.startswith("wrong"):  # than which a pattern says more
             for pattern in itertools.chain(
                 by_pattern(module, mistake, views, every), by_parts(module, mistake, views, every)
@@ -210,6 +216,36 @@ def _wrong_numbers(module, check: str, views: list[View], every: list[View]) -> 
             name = wrong_output(module, v, mistake.message)
             mistake = replace(mistake, lines=evidence.stores(v.outcome, name)[1])
         yield mistake
+    yield from near_formula(module, check, views)
+
+
+def near_formula(module, check: str, views: list[View]) -> Iterator[Diagnosis]:
+    """Outputs that are near, or right within their tolerance, and whose own steps give something else in float64.
+
+    A number that its type holds is one that rounding has replaced, and tells nothing; nor do infinities.
+    """
+    names = getattr(module, "OUTPUTS", {}).get(check, getattr(module, "TOLERANCE", {}))
+    for v, name in itertools.product([v for v in views if v.readers], names):
+        right, got, exact = v.right[name], v.got[name], v.outcome.exact.get(name)
+        if exact is None or np.abs(right).max() > 1e9:  # where a start value such as -1e30 is no infinity
+            continue
+        parts = getattr(module, "PARTS", {}).get(name, {}).values()
+        scale = sum(np.abs(factor * part(v.case)).reshape(right.shape) for factor, part in parts if factor)
+        scale = scale if parts else _largest(right)
+        with np.errstate(all="ignore"):
+            off = np.where(exact == exact.astype(got.dtype), 0, np.nan_to_num(np.abs(exact - right), posinf=0))
+        if (off > FORMULA * scale).any():
+            at = tuple(np.argwhere(off > FORMULA * scale)[0].tolist())
+            said = (
+                f"{_place(v, name, at)} is {got[at]:.6g}. That is near, but another formula has made it: in float64 the same "
+                f"steps give {exact[at]:.9g}, and {right[at]:.9g} is right. Which constant, term or factor is not the task's?"
+            )
+            yield Diagnosis("wrong formula", said, evidence.stores(v.outcome, name)[1])
+
+
+def _largest(right: np.ndarray) -> np.ndarray:
+    """The largest magnitude of each row, or each number's own."""
+    return np.abs(right) if right.ndim == 1 else np.abs(right).max(axis=1, keepdims=True)
 
 
 def by_precision(module, mistake: Diagnosis, views: list[View], causes=rounding.CAUSES) -> str:
@@ -542,12 +578,15 @@ def ratio(v: View, name: str) -> np.ndarray:
 
 def first_wrong(v: View, name: str, tolerance: tuple = (0, 0)) -> str:
     """The first wrong element of an output, as a sentence."""
-    got, right = v.got[name].astype(np.float64), v.right[name]
     at = _first_wrong(v, name, tolerance)
-    where = f", column {at[1]}" if len(at) > 1 else ""
-    if len(got) != len(v.x):  # rows of its own
-        return f"For x {v.x.shape} {v.case.how} {name}{list(at)} is {got[at]:.6g}, and {right[at]:.6g} is right."
-    return f"In {v.row(at[0])}{where} {name} is {got[at]:.6g}, and {right[at]:.6g} is right."
+    return f"{_place(v, name, at)} is {float(v.got[name][at]):.6g}, and {v.right[name][at]:.6g} is right."
+
+
+def _place(v: View, name: str, at: tuple) -> str:
+    """An element of an output, and where the reader finds it."""
+    if len(v.got[name]) != len(v.x):  # rows of its own
+        return f"For x {v.x.shape} {v.case.how} {name}{list(at)}"
+    return f"In {v.row(at[0])}{f', column {at[-1]}' * (len(at) > 1)} {name}"
 
 
 def _first_wrong(v: View, name: str, tolerance: tuple) -> tuple:

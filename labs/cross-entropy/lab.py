@@ -27,6 +27,7 @@ LOOKS = {
     "ignored": ("ignored",),
     "shifted": ("shifted",),
 }
+OUTPUTS = {"loss": ("mLoss",), "gradient": ("mDx",)}  # of the other checks both
 TRAFFIC = "plain"
 SMOOTHING, IGNORED = 0.1, -100
 COLUMNS = "Columns run from 0 to N - 1, N need not be a multiple of 32, and a target of -100 is no column."
@@ -285,8 +286,7 @@ PARTS = {
 
 def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagnosis]:
     """What is wrong with the numbers that a check looks at, the most telling first."""
-    outputs = {"loss": ("mLoss",), "gradient": ("mDx",)}.get(check, ("mLoss", "mDx"))
-    for name in outputs:
+    for name in OUTPUTS.get(check, ("mLoss", "mDx")):
         wrong = [v for v in views if not _close(v, name).all()]
         if not wrong:
             continue

@@ -21,6 +21,7 @@ FUNCTIONS = ("steps",)
 CHECKS = {"steps": 1, "copy": 2, "maximum": 2, "sum": 2, "order": 1, "traffic": 1}
 LOOKS = {"copy": ("even", "odd", DRAWN), "maximum": ("even", "odd", "negative", DRAWN),
          "sum": ("even", "odd", "negative", "large", DRAWN)}  # fmt: skip
+OUTPUTS = {"copy": ("mY",), "maximum": ("mMax",), "sum": ("mSum",)}
 TRAFFIC = "large"
 EDGES = (
     "Columns end at N and rows at M, neither a multiple of anything: in the last step some lanes have no column, in "
@@ -76,7 +77,7 @@ def cases(seed: int = 0) -> list[Case]:
 
 def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagnosis]:
     """What is wrong with the output that a check looks at."""
-    name = {"copy": "mY", "maximum": "mMax", "sum": "mSum"}[check]
+    (name,) = OUTPUTS[check]
     relative, absolute = TOLERANCE.get(name, (0, 0))
     wrong = [(v, tuple(map(int, at))) for v in views
              for at in np.argwhere(~np.isclose(v.got[name], v.right[name], relative, absolute))]  # fmt: skip

@@ -39,6 +39,7 @@ CHECKS = {"share_of_copy": 1, "possible": 1, "reachable": 1, "plain": 2, "odd": 
 LOOKS = {"plain": ("plain", "tall"), "odd": ("odd", "short", "long")} | {
     name: ("wide", "long") if name == "in_flight" else ("plain", "wide") for name in ENOUGH
 }
+OUTPUTS = dict.fromkeys(ENOUGH, ())
 ADVICE = dict.fromkeys(
     ("mX", "mY"),
     "Rows end at M and columns at N, and N need not be a multiple of the block. Vectors of 4 numbers end at N / 4.",
@@ -139,14 +140,15 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
         even = np.isfinite(ratio).all() and (np.ptp(ratio, axis=1) < 1e-3 * np.abs(ratio).max(axis=1)).all()
         N = wrong[0].x.shape[1]
         divisor = N / ratio.mean()
-        if even and len(ratio) > 1 and np.ptp(ratio) < 1e-3 * ratio.max():  # in one row any factor would do
+        alike = len(ratio) > 1 and np.ptp(ratio) < 1e-3 * ratio.max()  # in one row any factor would do
+        if even and alike and round(divisor) != N:
             text = (
                 f"It is as if the sum of the magnitudes were divided by {round(divisor):,}, and N is {N:,}: what is counted "
                 f"there?"
             )
             yield Diagnosis("divided by another number", f"{told} {text}")
         if even:
-            factors = ", ".join(f"{r:.3g}" for r in ratio[:4, 0])
+            factors = ", ".join(f"{r:.6g}" for r in ratio[:4, 0])
             text = (
                 f"{told} Each row is right but for one factor: {factors} in the first rows. So what it is divided by is not the "
                 "mean. Which numbers reach that, from which lanes and warps, and by how many is their sum divided?"
