@@ -45,7 +45,7 @@ from cutesim.analysis import rounding
 from cutesim.trace import Op
 
 from . import evidence
-from .judgement import DRAWN, RACES, Case, Check, Diagnosis, Outcome, failed
+from .judgement import DRAWN, FAST, RACES, Case, Check, Diagnosis, Outcome, failed
 
 EXCESS = 1.1  # bytes, as a multiple of the least
 TWICE = 1.8  # the same where a few numbers that a whole warp asks for may come on top
@@ -156,20 +156,23 @@ def _wasted(module, looked: Outcome, outcomes: list[Outcome]) -> Iterator[Diagno
 
     How full sectors and warps are is not asked of the others: short and odd rows cannot fill them.
     """
+    yield from input_written(looked)
     yield from module.waste(looked)
-    drawn = [outcome for outcome in outcomes if outcome.case.name == DRAWN and not outcome.findings]
+    outcomes = [outcome for outcome in outcomes if outcome.trace is not None and not outcome.findings]
+    drawn = [outcome for outcome in outcomes if outcome.case.name == DRAWN]
     for outcome in drawn:  # rows that are written again are read again, too, and say less of it
+        yield from input_written(outcome)
         yield from written_again(outcome)
         yield from module.waste(outcome)
     for outcome in outcomes:
-        if outcome.trace is not None and not outcome.findings:
-            yield from output_read(outcome)
-            if outcome is not looked and outcome not in drawn:
-                yield from _moved_again(outcome)
-                yield from (one for one in module.waste(outcome) if one.kind == "exchanges")
+        yield from output_read(outcome)
+        if outcome is not looked and outcome not in drawn:
+            yield from moved_again(outcome)
+            yield from (one for one in module.waste(outcome) if one.kind.startswith("exchanges"))
 
 
-def _moved_again(outcome: Outcome) -> Iterator[Diagnosis]:
+def moved_again(outcome: Outcome) -> Iterator[Diagnosis]:
+    """Matrices that are read or written about twice, in rows of any length."""
     yield from written_again(outcome)
     shape = next(iter(outcome.case.inputs.values())).shape
     for name in (name for name, array in outcome.case.inputs.items() if array.shape == shape):
@@ -222,7 +225,7 @@ def _wrong_numbers(module, check: str, views: list[View], every: list[View]) -> 
 def near_formula(module, check: str, views: list[View]) -> Iterator[Diagnosis]:
     """Outputs that are near, or right within their tolerance, and whose own steps give something else in float64.
 
-    A number that its type holds is one that rounding has replaced, and tells nothing; nor do infinities.
+    A number that its type holds, where the right one needs more digits, has been rounded, and tells nothing; nor do infinities.
     """
     names = getattr(module, "OUTPUTS", {}).get(check, getattr(module, "TOLERANCE", {}))
     for v, name in itertools.product([v for v in views if v.readers], names):
@@ -233,7 +236,8 @@ def near_formula(module, check: str, views: list[View]) -> Iterator[Diagnosis]:
         scale = sum(np.abs(factor * part(v.case)).reshape(right.shape) for factor, part in parts if factor)
         scale = scale if parts else _largest(right)
         with np.errstate(all="ignore"):
-            off = np.where(exact == exact.astype(got.dtype), 0, np.nan_to_num(np.abs(exact - right), posinf=0))
+            rounded = (exact == exact.astype(got.dtype)) & (right != right.astype(got.dtype))
+            off = np.where(rounded, 0, np.nan_to_num(np.abs(exact - right), posinf=0))
         if (off > FORMULA * scale).any():
             at = tuple(np.argwhere(off > FORMULA * scale)[0].tolist())
             said = (
@@ -336,9 +340,9 @@ def unwritten(views: list[View]) -> Iterator[Diagnosis]:
     """Outputs that still hold what they were filled with."""
     for v in views:
         for name, filled in v.case.outputs.items():
-            got = v.got[name]
-            bad = (got == filled) | ((got != got) & (filled != filled))
-            if v.readers and bad.any() and evidence.stores(v.outcome, name)[0] < bad.size:
+            bits = f"u{filled.itemsize}"
+            bad = v.got[name].view(bits) == filled.view(bits)
+            if bad.any() and (v.case.schedule == FAST or v.readers and evidence.stores(v.outcome, name)[0] < bad.size):
                 yield _unwritten(name, bad, v)
 
 
@@ -363,7 +367,7 @@ def _unwritten(name: str, bad: np.ndarray, v: View) -> Diagnosis:
         where = f"row{'s' * (len(rows) > 1)} {ranges(rows)}"
     else:
         where = f"row {row}, column {column[0]}"
-    lines = evidence.stores(v.outcome, name)[1]
+    lines = evidence.stores(v.outcome, name)[1] if v.readers else ()
     advice = " Which row, and which columns of it, does each warp take?" if rows and not bad.all() else ""
     if not rows and bad[row][column[0] :].all():
         advice = " Nor for the rest of the row: is a remainder dropped where N is divided?"
@@ -520,7 +524,8 @@ def by_pattern(module, mistake: Diagnosis, views: list[View], every: list[View])
     loose = max(tolerance[0], 2e-3), max(tolerance[1], 1e-6)
 
     def fits(made) -> bool:  # in most cases: where numbers are tiny or huge, something else may decide
-        good = [np.allclose(v.got[name], made(v), *loose) for v in known]
+        sizes = [min(1, np.abs(v.right[name]).max()) for v in known]
+        good = [np.allclose(v.got[name], made(v), loose[0], loose[1] * size) for v, size in zip(known, sizes)]
         return sum(good) > 2 * len(good) / 3
 
     for other, right in wrong[0].right.items():
@@ -727,9 +732,16 @@ def read_again(outcome: Outcome, name: str, advice: str, most: float = EXCESS) -
 
 
 def scattered(outcome: Outcome, *names: str) -> Iterator[Diagnosis]:
-    """Requests whose lanes reach far more sectors than their bytes fill."""
+    """Requests whose lanes reach far more sectors than their bytes fill, or of few lanes, though a row has enough for all."""
     for name in names:
-        each, least, lines = evidence.sectors(outcome, name)
+        each, least, lanes, lines = evidence.sectors(outcome, name)
+        if lanes < evidence.FEW_LANES and each < 4 and next(iter(outcome.case.inputs.values())).shape[1] >= 256:
+            yield Diagnosis(
+                "traffic: few lanes a request",
+                f"Each request of a warp to {name} is for {lanes:.3g} of its 32 lanes on average, and the row has enough for all: "
+                "a condition, or a loop over lanes, parts them. Let all lanes ask at the same line, in the same step.",
+                lines,
+            )
         if each >= 2 * least and each - least > 2:
             yield Diagnosis(
                 "traffic: scattered",
@@ -764,25 +776,35 @@ def output_read(outcome: Outcome) -> Iterator[Diagnosis]:
         if reads:
             yield Diagnosis(
                 "traffic: output read",
-                f"The kernel reads {name}, {reads} times. An output is written and never read: keep in registers or shared memory "
-                "what you need again, and ask of nothing that an earlier launch may have left there.",
+                f"The kernel reads {reads} number{'s' * (reads > 1)} of {name}. An output is written and never read: keep in "
+                "registers or shared memory what you need again, and ask of nothing that an earlier launch may have left there.",
                 lines,
             )
 
 
-def idle_warps(outcome: Outcome, name: str) -> Iterator[Diagnosis]:
-    """A block of which some warps read nothing, though there is enough for all."""
-    who = evidence.readers(outcome, name)
-    warps = outcome.case.launch[1] // 32
-    busy = np.unique(who.warp[who.warp >= 0]).tolist()
-    if 0 < len(busy) < warps and who.times.shape[1] >= 4 * outcome.case.launch[1]:  # a vector for each thread
-        idle = [w for w in range(warps) if w not in busy]
-        yield Diagnosis(
-            "traffic: idle warps",
-            f"Warp{'s' * (len(busy) > 1)} {ranges(busy)} of each block read{'s' * (len(busy) == 1)} all of {name} "
-            f"{outcome.case.inputs[name].shape}, and warp{'s' * (len(idle) > 1)} {ranges(idle)} nothing. Bytes in flight come "
-            "from all of a block's warps: give each thread its share of the row.",
-        )
+def input_written(outcome: Outcome) -> Iterator[Diagnosis]:
+    """Inputs that the kernel stores to, were it what they held."""
+    for name in outcome.case.inputs:
+        count, lines = evidence.stores(outcome, name)
+        if count:
+            text = f"The kernel stores {count} number{'s' * (count > 1)} to {name}. An input is never written, not even with"
+            yield Diagnosis("traffic: input written", f"{text} what it holds.", lines)
+
+
+def idle_warps(outcome: Outcome, name: str, cluster: int = 0) -> Iterator[Diagnosis]:
+    """Few warps of a block, or blocks of a `cluster` of so many, that read most of an input, though there is enough for all."""
+    who, threads = evidence.readers(outcome, name), outcome.case.launch[1]
+    what, whole, count = ("block", "cluster", cluster) if cluster else ("warp", "block", threads // 32)
+    readers = (who.block % cluster if cluster else who.warp)[who.thread >= 0]
+    times = np.bincount(readers, minlength=count)
+    busy, idle = (np.nonzero(some)[0].tolist() for some in (times > 1.5 * times.mean(), times == 0))
+    if busy and who.times.shape[1] >= 4 * threads * max(cluster, 1):  # a vector for each thread
+        share = "all" if len(busy) + len(idle) == count else f"{times[busy].sum() / times.sum():.0%}"
+        text = f"{what.capitalize()}{'s' * (len(busy) > 1)} {ranges(busy)} of each {whole} read{'s' * (len(busy) == 1)} {share} of "
+        text += f"{name} {outcome.case.inputs[name].shape}"
+        text += f", and {what}{'s' * (len(idle) > 1)} {ranges(idle)} nothing" if idle else ""
+        advice = f"Bytes in flight come from all {what}s of a {whole}: give each thread its share of the row."
+        yield Diagnosis(f"traffic: idle {what}s", f"{text}. {advice}", evidence.loads(outcome, name)[1])
 
 
 def barriers(outcome: Outcome, most: int, advice: str, of_cluster: bool = False) -> Iterator[Diagnosis]:
@@ -793,3 +815,11 @@ def barriers(outcome: Outcome, most: int, advice: str, of_cluster: bool = False)
         what = "barrier of the cluster" if of_cluster else "barrier"
         said = f"{waits} {what.replace('barrier', 'barriers')}" if waits > 1 else f"a {what}"
         yield Diagnosis("exchanges", f"Each warp waits at {said}, and {enough}: {advice}")
+
+
+def shuffles(outcome: Outcome, rounds: int, advice: str) -> Iterator[Diagnosis]:
+    """More shuffles than three a round: of a pair, and of what one may add to it."""
+    count, lines = evidence.shuffles_a_warp(outcome.trace)
+    if count > 3 * rounds:
+        told = f"Each warp shuffles {count} times, and {3 * rounds} are enough for {rounds} rounds: {advice}"
+        yield Diagnosis("exchanges: shuffles", told, lines)

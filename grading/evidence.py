@@ -13,6 +13,7 @@ from cutesim.trace import Finding, Op, Space, Trace
 
 from .judgement import Diagnosis, Outcome
 
+FEW_LANES = 20  # of a request, on average: of long rows a warp's last request alone has fewer than 32
 WAITS = (Op.BARRIER, Op.BARRIER_ARRIVE, Op.CLUSTER_ARRIVE, Op.MBARRIER_WAIT)
 
 
@@ -60,16 +61,17 @@ def readers(outcome: Outcome, name: str) -> Readers:
 
 
 def sectors(outcome: Outcome, name: str) -> tuple:
-    """(sectors a request to the tensor `name`, as few as its bytes could do with, the source lines), over all its requests."""
+    """(sectors a request to the tensor `name`, as few as its bytes could do with, lanes that ask, the source lines), over all its
+    requests; the lines are those of few lanes, or many sectors."""
     trace, called = outcome.trace, _called(outcome, name)
     here = [i for i, t in enumerate(trace.tensors) if t.name == called and t.space == Space.GMEM]
     table = requests(trace)
     table = table[np.isin(table["tensor"], here)]
     if not len(table):
-        return 0.0, 0.0, ()
-    worst = table[table["sectors"] >= 2 * table["ideal_sectors"]]
+        return 0.0, 0.0, 32.0, ()
+    worst = table[(table["sectors"] >= 2 * table["ideal_sectors"]) | (table["lanes"] < FEW_LANES)]
     lines = tuple(plain_line(trace.lines[row]) for row in sorted({int(row) for row in worst["line"]}))
-    return float(table["sectors"].mean()), float(table["ideal_sectors"].mean()), lines
+    return *(float(table[of].mean()) for of in ("sectors", "ideal_sectors", "lanes")), lines
 
 
 def loads(outcome: Outcome, name: str) -> tuple:
@@ -81,13 +83,13 @@ def loads(outcome: Outcome, name: str) -> tuple:
     )
     who = np.unique(at, axis=1)
     pairs = np.unique(who[:2], axis=1).shape[1]
-    return who.shape[1] / max(1, pairs), _lines(outcome.trace, every)
+    return who.shape[1] / max(1, pairs), _lines(outcome.trace, outcome.trace.events[every.event])
 
 
 def stores(outcome: Outcome, name: str) -> tuple:
-    """(how often an element of the output `name` was stored, the source lines that did it)."""
+    """(how often an element of the tensor `name` was stored, the source lines that did it)."""
     every, _ = _touching(outcome, name, Kind.READ)
-    return len(every), _lines(outcome.trace, every)
+    return len(every), _lines(outcome.trace, outcome.trace.events[every.event])
 
 
 def times_stored(outcome: Outcome, name: str) -> np.ndarray:
@@ -104,12 +106,12 @@ def times_stored(outcome: Outcome, name: str) -> np.ndarray:
 def loads_of_output(outcome: Outcome, name: str) -> tuple:
     """(how often an element of the output `name` was read, the source lines that did it)."""
     every, _ = _touching(outcome, name, Kind.WRITE)
-    return len(every), _lines(outcome.trace, every)
+    return len(every), _lines(outcome.trace, outcome.trace.events[every.event])
 
 
-def _lines(trace: Trace, every) -> tuple:
-    """The source lines of some accesses."""
-    rows = sorted({int(row) for row in trace.events["line"][every.event]})
+def _lines(trace: Trace, events) -> tuple:
+    """The source lines of some events."""
+    rows = sorted({int(row) for row in events["line"]})
     return tuple(plain_line(trace.lines[row]) for row in rows)
 
 
@@ -134,9 +136,18 @@ def barriers_a_warp(trace: Trace, of_cluster: bool = False) -> int:
     """The most barriers of block or cluster, and waits at mbarriers, of a warp; with `of_cluster` those of its cluster alone."""
     events = trace.select(*(Op.CLUSTER_ARRIVE,) if of_cluster else WAITS)
     events = events[(events["op"] != Op.MBARRIER_WAIT) | (events["arg2"] != 1)]  # it asked, and the answer was no
-    if not len(events):
-        return 0
-    return int(np.unique(np.stack([events["block"], events["warp"]]), axis=1, return_counts=True)[1].max())
+    return _most_of_a_warp(events)
+
+
+def shuffles_a_warp(trace: Trace) -> tuple:
+    """(the most shuffles that a warp executes, their source lines)."""
+    events = trace.select(Op.SHUFFLE)
+    return _most_of_a_warp(events), _lines(trace, events)
+
+
+def _most_of_a_warp(events) -> int:
+    at = np.stack([events["block"], events["warp"]])
+    return int(np.unique(at, axis=1, return_counts=True)[1].max(initial=0))
 
 
 def lanes_meet(trace: Trace) -> bool:

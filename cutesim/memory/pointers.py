@@ -161,7 +161,7 @@ def _whole(count):
     raise refused(f"a pointer is indexed by a whole number, not by {count!r}; a tensor takes coordinates")
 
 
-@dataclass(eq=False, slots=True)  # not frozen, which makes each four times as slow to make
+@dataclass(eq=False, slots=True, repr=False)  # not frozen, which makes each four times as slow to make
 class Pointer:
     """A typed pointer: memory, element offset (int or array a lane) and known alignment in bytes. Nothing changes one."""
 
@@ -177,6 +177,9 @@ class Pointer:
     rounded: tuple | None = (
         None  # what to say when a lane uses it that `align` has moved, and which those are (B|1, T|1)
     )
+
+    def __repr__(self) -> str:
+        return f"Pointer({getattr(self.memory, 'name', 'registers')}, {self.dtype})"
 
     @property
     def value_type(self) -> DType:
@@ -449,7 +452,9 @@ def write_raw(pointer, offsets, raw, width, keep, place) -> None:
     flat, index = _flat_index(pointer, first)
     lanes = _lanes(keep, len(first))
     check(pointer, first, width, lanes, Op.STORE, place)
-    if STATE.run.recorder is not None and STATE.group is not None:
+    if STATE.group is None:
+        record(pointer, first, width, lanes, Op.STORE, flat, index)  # a GPU's memory is not the host's
+    elif STATE.run.recorder is not None:
         shape = executing().shape + (len(first), width)
         shown = spread(raw, executing().shape + (len(offsets),)).reshape(shape)[..., 0]
         record(pointer, first, width, lanes, Op.STORE, flat, index, pointer.dtype.decode(shown))

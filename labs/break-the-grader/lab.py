@@ -92,6 +92,13 @@ PAIRS = (
     (False, "accepts a wrong number", (*FEW[:3], FEW[3] * 1.001), FEW, "The last number is a thousandth too large."),
     (False, "accepts a wrong number", (FEW[1], FEW[0], *FEW[2:]), FEW, "Two numbers have changed places."),
     (False, "accepts a negative number", tuple(-x for x in FEW), FEW, "Their signs differ: which is taken from which?"),
+    (True, "another tolerance", tuple(x * (1 - 9e-6) for x in FEW), FEW, "Each is away by 0.9e-5 of the right one, as it may be."),
+    (False, "another tolerance", tuple(x * (1 + 1.2e-5) for x in FEW), FEW, "Each is away by 1.2e-5 of the right number."),
+    (True, "another tolerance", (1.0, 9e-13), (1.0, 0.0), "The last is away by 0.9e-12, as it may be."),
+    (False, "another tolerance", (1.0, 2e-12), (1.0, 0.0), "The last is away by 2e-12, and 1e-12 is allowed."),
+    (False, "accepts NaN", (1.0, NAN), (1.0, 0.0), "The last is compared with 0. Is it compared at all?"),
+    (False, "accepts a wrong number", (1.0, 0.25), (1.0, 0.0), "The last is compared with 0. Is it compared at all?"),
+    (False, "accepts a wrong number", (*MANY[:777], 2e-3, *MANY[778:]), MANY, "One number between is four times too large."),
 )  # fmt: skip
 
 
@@ -221,7 +228,10 @@ def filling(outcomes: list[Outcome]) -> Iterator[Diagnosis]:
     value = outcomes[0].outputs["answer"]
     if type(value) not in (int, float):
         yield Diagnosis("wrong type", f"fill() returns {shown(value)}; a number is asked for.")
-    elif 0 <= value <= 1:
-        text = f"fill() returns {value:g}, and softmax may be that: 0 where exp underflows, 1 in a row of one number, else between."
+    elif any(one_is_near((value,), (number,), all) for number in (0, min(max(value, 0), 1), 1)):
+        text = (
+            f"fill() returns {value:.9g}, and task 6 takes that for a softmax: 0 where exp underflows, 1 in a row of one number, "
+            "else between."
+        )
         never = "A kernel that writes nothing would be right there. What can softmax never be?"
         yield Diagnosis("a possible answer", f"{text} {never}")

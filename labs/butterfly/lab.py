@@ -15,7 +15,7 @@ import numpy as np
 
 from grading import diagnoses
 from grading.diagnoses import View
-from grading.judgement import DRAWN, Case, Diagnosis, Outcome, drawn
+from grading.judgement import DRAWN, SCHEDULES, Case, Diagnosis, Outcome, drawn
 
 TITLE = "Butterfly: the two largest numbers of a row"
 TARGET = "ClipToSecond"
@@ -74,7 +74,7 @@ def cases(seed: int = 0) -> list[Case]:
         case("ties", infinite, 32),
         case("random", normal(6, 70), 32, "reverse"),
         case("groups", normal(9, 20), 8, "seeded"),
-        *(case(DRAWN, normal(*shape), width) for shape, width in zip(drawn(rng, 32, 2, 256), (32, 32, 16, 32, 8))),
+        *(case(DRAWN, normal(*shape), *how) for shape, *how in zip(drawn(rng, 32, 2), (32, 16, 32, 32, 8), SCHEDULES)),
     ]
 
 
@@ -235,4 +235,6 @@ def waste(outcome: Outcome) -> Iterator[Diagnosis]:
     yield from diagnoses.read_again(outcome, "mX", "Keep the lane's numbers in registers until they are clipped.")
     yield from diagnoses.scattered(outcome, "mX", "mY")
     yield from diagnoses.written_again(outcome)
+    rounds = outcome.case.make[0].bit_length() - 1
+    yield from diagnoses.shuffles(outcome, rounds, "with each round a lane knows twice as many lanes' numbers.")
     yield from diagnoses.barriers(outcome, 0, "the lanes of a row are in one warp, and a shuffle waits for them.")

@@ -15,7 +15,7 @@ import numpy as np
 
 from grading import diagnoses
 from grading.diagnoses import View
-from grading.judgement import DRAWN, Case, Diagnosis, Outcome, drawn
+from grading.judgement import DRAWN, SCHEDULES, Case, Diagnosis, Outcome, drawn
 
 TITLE = "Cross-entropy: smoothed labels, loss and gradient from one read"
 TARGET = "SmoothedLoss"
@@ -89,7 +89,7 @@ def cases(seed: int = 0) -> list[Case]:
         case("ignored", 5, odd, ignore=(0, 1, 3)),
         case("shifted", 3, 96, shift=200.0),
         case("odd", 2, odd, schedule="reverse"),
-        *(case(DRAWN, *shape) for shape in drawn(rng, 32)),
+        *(case(DRAWN, *shape, schedule=schedule) for shape, schedule in zip(drawn(rng, 32), SCHEDULES)),
     ]
 
 

@@ -247,7 +247,7 @@ def cases(seed: int = 0) -> list[Case]:
         (16, 76 * 1024 - 1023, 64),
     ]
     fit += [(16, 0, 1024), (16, 0, 416), (64, 0, 512), (65, 0, 512)]
-    fit += [(128, 0, 256), (40, 0, 32), (41, 0, 32), (255, 0, 256)]
+    fit += [(128, 0, 256), (40, 0, 32), (41, 0, 32), (255, 0, 256), (255, 0, 1024)]  # the last fits nowhere
     fit.append((int(rng.integers(33, 128)), int(rng.integers(0, 48)) * 1024, 32 * int(rng.integers(2, 17))))
     inputs = {"times_read": read, "bytes_bound": bound, "stored_away": stored, "warps_that_fit": fit}
     asked = [Case(name, make, target=name) for name, makes in inputs.items() for make in makes]

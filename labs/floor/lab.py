@@ -153,8 +153,8 @@ BITS_OF = ("softmax_bytes", "rmsnorm_backward_bytes", "cross_entropy_bytes", "by
 def cases(seed: int = 0) -> list[Case]:
     """Shapes and rates by hand and at random."""
     rng = np.random.default_rng([seed, 1])
-    shapes = [(1, 1, 4), (32768, 65536, 4), (8192, 4096, 2)]
-    shapes += [(int(rng.integers(2, 5000)), int(rng.integers(2, 5000)), itemsize) for itemsize in (2, 4)]
+    shapes = [(1, 1, 4), (32768, 65536, 4), (8192, 4096, 2), (1 << 20, 1 << 20, 2)]
+    shapes += [(int(rng.integers(2, 5000)), int(rng.integers(2, 5000)), itemsize) for itemsize in (1, 2, 4, 8)]
     rates = [
         (10**9, 1000.0),
         (2 * 4096 * 4096 * 4, 4000.0),

@@ -13,7 +13,7 @@ import numpy as np
 
 from grading import diagnoses
 from grading.diagnoses import View
-from grading.judgement import DRAWN, Case, Diagnosis, Outcome, drawn
+from grading.judgement import DRAWN, SCHEDULES, Case, Diagnosis, Outcome, drawn
 
 TITLE = "Guarded copy: rows of any length, and what to fill the gaps with"
 TARGET = "CopyWithSummary"
@@ -45,6 +45,8 @@ def cases(seed: int = 0) -> list[Case]:
 
     def case(name, x, rows, schedule="forward"):
         M = len(x)
+        if name == DRAWN:
+            x[0, -1] = 1.5 * x.max()
         x = x.astype(np.float16)
         outputs = {"mY": np.full(x.shape, np.nan, np.float32)}
         outputs |= {"mMax": np.full(M, np.nan, np.float32), "mSum": np.full(M, np.nan, np.float32)}
@@ -66,8 +68,8 @@ def cases(seed: int = 0) -> list[Case]:
         case("large", 300 + 20 * normal(2, 512), 2),
         case("odd", normal(3, odd), 2, "reverse"),
         *(
-            case(DRAWN, scale * normal(*shape), rows)
-            for shape, scale, rows in zip(drawn(rng, 32), (9e3, 1, 1), (2, 4, 2))
+            case(DRAWN, scale * normal(*shape), *how)
+            for shape, scale, *how in zip(drawn(rng, 32), (9e3, 1, 3e-6, 1, 1), (2, 4, 2, 2, 4), SCHEDULES)
         ),
     ]
 
@@ -83,6 +85,7 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
              for at in np.argwhere(~np.isclose(v.got[name], v.right[name], relative, absolute))]  # fmt: skip
     if not wrong:
         return
+    wrong = [(v, at) for v, at in wrong if v.readers] or wrong  # numbers that grow with N overflow in the longest rows
     v, at = wrong[0]
     got, expected = v.got[name][at], v.right[name][at]
     where = f"In {v.row(at[0])}"

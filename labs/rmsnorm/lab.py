@@ -17,7 +17,7 @@ import numpy as np
 
 from grading import diagnoses
 from grading.diagnoses import View
-from grading.judgement import DRAWN, Case, Diagnosis, Outcome, drawn
+from grading.judgement import DRAWN, SCHEDULES, Case, Diagnosis, Outcome, drawn
 
 TITLE = "RMSNorm of each head, backward"
 TARGET = "HeadNormBackward"
@@ -115,8 +115,10 @@ def cases(seed: int = 0) -> list[Case]:
         case("even", 64, 2, 3, 2, schedule="reverse"),
         case("odd", odd, 4, 3, 2, schedule="seeded"),
         *(
-            case(DRAWN, D, heads, M, blocks)
-            for (M, D), heads, blocks in zip(drawn(rng, 32, 8), (2, 2, 4, 2, 2), (1, 4, 3, 1, 4))
+            case(DRAWN, D, heads, M, blocks, schedule=schedule)
+            for (M, D), heads, blocks, schedule in zip(
+                drawn(rng, 32, 8, 100), (2, 2, 4, 2, 2), (1, 4, 3, 1, 4), SCHEDULES
+            )
         ),
     ]
 

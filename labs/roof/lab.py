@@ -19,7 +19,7 @@ from cutesim.analysis import requests
 from cutesim.trace import Op, Space, Trace
 from grading import diagnoses, evidence
 from grading.diagnoses import View
-from grading.judgement import Case, Diagnosis, Outcome, Refused
+from grading.judgement import FAST, Case, Diagnosis, Outcome, Refused
 from quack_tutorial import cost
 from quack_tutorial.records import memory
 
@@ -65,7 +65,8 @@ def cases(seed: int = 0) -> list[Case]:
     rng = np.random.default_rng([seed, 11])
 
     def case(name, M, N, schedule="forward"):
-        x = (rng.standard_normal((M, N)) + 0.3) * (1 + np.arange(M))[:, None]
+        sizes = 10 ** rng.uniform(-25, 25, M) if name == "tall" else 1 + np.arange(M)
+        x = (rng.standard_normal((M, N)) + 0.3) * sizes[:, None]
         outputs = {"mY": np.full((M, N), np.nan, np.float32)}
         return Case(name, (N,), {"mX": x.astype(np.float32)}, outputs, schedule, seed * 101 + 3, None, f"with N = {N}")
 
@@ -97,7 +98,7 @@ def cases(seed: int = 0) -> list[Case]:
         *(Case("possible", one, target="possible") for one in times),
         *(Case("reachable", one, target="reachable") for one in flights),
         case("plain", 4, 1024),
-        case("tall", 37, 128),
+        case("tall", 1030 + int(rng.integers(1, 30)), 128, FAST),
         case("odd", 3, odd),
         case("short", 5, 4 * int(rng.integers(1, 16))),
         case("plain", 2, 1024, "reverse"),
@@ -157,8 +158,12 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
         yield Diagnosis("wrong number", f"{told} Has each thread the same mean, and is each number divided once?")
     elif check in ENOUGH:
         for outcome in sorted((v.outcome for v in views if v.readers), key=lambda o: o.case.name == "long"):
+            yield from diagnoses.input_written(outcome)
             yield from diagnoses.output_read(outcome)
             yield from {"requests": narrow, "in_flight": few}.get(check, beyond)(ENOUGH[check], outcome)
+        if check == "bytes_70":
+            for other in (v.outcome for v in every if v.readers):
+                yield from diagnoses.moved_again(other)
 
 
 def narrow(enough: int, outcome: Outcome) -> Iterator[Diagnosis]:

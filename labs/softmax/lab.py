@@ -15,7 +15,7 @@ import numpy as np
 
 from grading import diagnoses
 from grading.diagnoses import View
-from grading.judgement import DRAWN, Case, Diagnosis, Outcome, drawn
+from grading.judgement import DRAWN, SCHEDULES, Case, Diagnosis, Outcome, drawn
 
 TITLE = "Softmax: the log-sum-exp of a row, read once"
 TARGET = "LogSumExp"
@@ -87,7 +87,7 @@ def cases(seed: int = 0) -> list[Case]:
         case("short", normal(3, int(rng.integers(2, 31))), 64),
         case("plain", normal(2, 512), 128, "reverse"),
         case("odd", normal(1, odd), 64, "seeded"),
-        *(case(DRAWN, even(*shape), threads) for shape, threads in zip(drawn(rng, 128), (128, 64, 128, 128, 64))),
+        *(case(DRAWN, even(*shape), *how) for shape, *how in zip(drawn(rng, 128), (128, 64, 128, 128, 64), SCHEDULES)),
     ]
 
 
@@ -328,4 +328,5 @@ def waste(outcome: Outcome) -> Iterator[Diagnosis]:
     yield from diagnoses.idle_warps(outcome, "mX")
     yield from diagnoses.scattered(outcome, "mX")
     yield from diagnoses.written_again(outcome)
+    yield from diagnoses.shuffles(outcome, 10, "5 over the lanes and as many, at most, over the warps.")
     yield from diagnoses.barriers(outcome, 1, "maximum and sum can travel together.")

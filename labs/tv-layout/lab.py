@@ -26,10 +26,20 @@ def cases(seed: int = 0) -> list[Case]:
     apart = [(4, 4), (16, 16), (8, 4), (32, 4), (128, 16), (ROW_BYTES, 4), (int(rng.integers(2, 9)) * 4, 4)]
     apart.append((0, 4))  # all lanes at one address
     apart += [(4 * int(rng.integers(1, 40)), 4), (16 * int(rng.integers(2, 20)), 16), (8 * int(rng.integers(1, 30)), 8)]
-    tiles = [(32, 128, 4), (4, 128, 4), (1, 128, 4), (8, 64, 4), (16, 32, 4), (2, 256, 4), (4, 64, 2), (4, 32, 1)]
+    tiles = [
+        (32, 128, 4),
+        (4, 128, 4),
+        (1, 128, 4),
+        (8, 64, 4),
+        (16, 32, 4),
+        (2, 256, 4),
+        (4, 64, 2),
+        (4, 32, 1),
+        (96, 768, 4),
+    ]
     loops = [(4, 256, 4, 2), (1, 512, 4, 4), (8, 64, 4, 2), (2, 384, 2, 3), (4, 128, 1, 4)]
     for rows, lanes, V, K in zip(
-        rng.integers(1, 14, 6), rng.choice([8, 16, 32, 64], 6), [1, 2, 4] * 2, rng.integers(2, 6, 6)
+        rng.integers(1, 14, 6), rng.choice([8, 16, 24, 32, 48, 64], 6), [1, 2, 4] * 2, rng.integers(2, 6, 6)
     ):
         R, columns = int(rows), int(lanes) * V
         tiles.append((R, columns, V))

@@ -189,6 +189,23 @@ UNSEEN = {
     "a sum above 400,000": ("guarded-copy", ("mSum[row] = total", "mSum[row] = cute.arch.fmin(total, 4e5)")),
     "written twice but at 512": ("guarded-copy", ("mY[row, column] = x\n",
      "mY[row, column] = x\n                if cutlass.const_expr(N != 512):\n                    mY[row, column] = x\n")),
+    "31 rounds": ("butterfly", ("    best = cute.arch.fmax(best, other_best)\n",
+     "    for k in cutlass.range_constexpr(6):\n        best = cute.arch.fmax(best, cute.arch.shuffle_sync(best, k))\n"
+     "    best = cute.arch.fmax(best, other_best)\n")),
+    "one block of a cluster": ("cluster-reduce", ("32 * (rank + blocks * i)", "32 * i + N * rank"),
+     ("32 * blocks", "32")),
+    "a load in turns": ("softmax", ("                largest, total = merge(largest, total, mX[row, column], cutlass.Float32(1))\n",
+     "                for k in cutlass.range_constexpr(32):\n                    if lane == k:\n"
+     "                        largest, total = merge(largest, total, mX[row, column], cutlass.Float32(1))\n")),
+    "rows past 1000": ("softmax", ("        if tidx == 0:\n", "        if tidx == 0 and row < 1000:\n")),
+    "columns past 4096": ("guarded-copy", ("if row < M and column < N:", "if row < M and column < N and column < 4096:")),
+    "tiny numbers": ("guarded-copy", ("total = total + x", "total = total + (x if x * x > 1e-6 else 0.0)")),
+    "an input stored": ("guarded-copy", ("mY[row, column] = x\n",
+     "mY[row, column] = x\n                mX[row, column] = mX[row, column]\n")),
+    "ties far out": ("block-reduce", ("other_index < index)", "other_index < index and index < 256)")),
+    "numbers of the host": ("guarded-copy", ("        blocks = cute", "        mMax[0] = 1.0\n        blocks = cute")),
+    "the numbers behind a pointer": ("guarded-copy", ("        blocks = cute",
+     "        mMax[0] = float(('%s' % mX.iterator).partition('[')[2][1:9])\n        blocks = cute")),
 }  # fmt: skip
 
 # What is nearly right: (lab, an edit of its solution, the diagnosis). A tolerance hides most of them.
