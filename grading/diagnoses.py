@@ -461,7 +461,7 @@ def rounded(call: str, pairs: list) -> Iterator[Diagnosis]:
     """Numbers that are near the right ones in every case: (returned, right)."""
     if all(isinstance(got, (int, float)) and abs(got - number) <= max(0.005 * abs(number), 1) for got, number in pairs):
         text = (
-            "Each number is near the right one, and not the same: does a `round`, an `int` or a `//` cut something off?"
+            "Each number is near the right one, and not the same: does a `round`, an `int`, a `//` or a `ceil` move it?"
         )
         yield Diagnosis("rounded", f"{call} {text}")
 

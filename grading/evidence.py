@@ -232,7 +232,7 @@ def meaning(finding: Finding, advice: dict, slots: str, syncs: bool = True) -> D
             " Either more than one thread arrives, or the block arms the mbarrier for a later step without having waited for "
             "this one."
         )
-    elif kind in ("deadlock", "divergent barrier"):
+    elif kind == "divergent barrier" or kind == "deadlock" and "nobody changes" not in message:
         message += " A barrier under a condition needs the same answer from every thread of the block."
     elif kind == "divergent shuffle" and "warp_idx() takes" in message:
         kind = "warp number in if"

@@ -79,6 +79,10 @@ def plain(value, depth: int = 0):
         return value
     if type(value) is int and abs(value) < 2**100:
         return value
+    if type(value) in (int, str):
+        raise Refused(
+            "wrong type", f"the function returns {type(value).__name__} of more digits or letters than an answer has"
+        )
     if value is None:
         raise Refused("wrong type", "the function returns nothing; does each path end with `return`?")
     raise Refused(

@@ -205,7 +205,13 @@ def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
         yield from by_tensor(name, call, outcomes)
         yield from diagnoses.off_by_a_term(name, outcomes, RIGHT[name], TERMS)
     ratios = [o.outputs["answer"] / RIGHT[name](*o.case.make) for o in outcomes if name != "is_memory_bound"]
-    if name not in TENSORS and ratios and max(ratios) - min(ratios) < 1e-9 * abs(ratios[0]) and ratios[0] > 0:
+    if (
+        name not in TENSORS
+        and ratios
+        and max(ratios) - min(ratios) < 1e-9 * abs(ratios[0])
+        and ratios[0] > 0
+        and abs(ratios[0] - 1) > 1e-3
+    ):
         many = ratios[0] if ratios[0] > 1 else 1 / ratios[0]
         sms = " That is the SMs of an H100 or H200: the question is of the whole GPU." if abs(many - 132) < 0.5 else ""
         how = "times" if ratios[0] > 1 else "divided by"

@@ -178,9 +178,8 @@ def wrong_sum(v: View, at: tuple, wrong: list, where: str) -> Iterator[Diagnosis
     ):
         yield Diagnosis(
             "accumulated in float16",
-            f"{where} the sum is {expected:.8g}, and the answer {got:.8g}: near, with an error that float16's 11 bits "
-            "leave. Numbers that "
-            "are read as float16 should be added in float32.",
+            f"{where} the sum is {expected:.8g}, and the answer {got:.8g}: near, with an error that float16's 11 bits leave, or a "
+            "step as coarse. Numbers that are read as float16 should be added in float32.",
         )
 
 

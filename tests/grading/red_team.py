@@ -213,11 +213,11 @@ NEARLY = (
     ("softmax", "cute.math.log(total)", "(cute.math.log(total) + 2e-5)", "wrong formula"),
     ("softmax", "cute.math.log(total)", "cute.math.log(total + 1e-3)", "wrong formula"),
     ("cross-entropy", "SMOOTHING / N", "SMOOTHING / (N + 1e-5)", "wrong formula"),
-    ("cross-entropy", "rX[i] / N", "rX[i] / (N + 1e-4)", "wrong formula"),
+    ("cross-entropy", "cute.math.log(total)", "(cute.math.log(total) + 2e-5)", "wrong formula"),
     ("rmsnorm", "mean = product * factor / D", "mean = product * factor / D * 1.0005", "wrong formula"),
     ("rmsnorm", "= total\n", "= total * 1.00001\n", "wrong formula"),
     ("guarded-copy", "mSum[row] = total", "mSum[row] = total + 1e-3", "wrong formula"),
-    ("roof", "factor = N / total", "factor = N / (total + 2e-5)", "wrong formula"),
+    ("roof", "factor = N / total", "factor = N / total * 1.000005", "wrong formula"),
     (
         "block-reduce",
         "index = cutlass.Int32(N)\n",
