@@ -310,7 +310,7 @@ def test_what_came_with_a_link_runs_on_a_click_alone(reader):
 
 def test_what_a_link_did_to_python_does_not_meet_the_books_text(reader):
     race = (reader.root / "book/static/run/starts/race.py").read_text(encoding="utf-8").strip()
-    patch = "from quack_tutorial.browser import motion\nmotion.Verdict.right = property(lambda self: True)\n"
+    patch = "from workbench import motion\nmotion.Verdict.right = property(lambda self: True)\n"
     steps = [
         {"visit": {"1": patch + race}},
         {"click": "Run the link's code: cell 1"},
