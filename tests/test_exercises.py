@@ -164,9 +164,13 @@ WRONG = {
         "len(numbers) // 2": "min(len(numbers) // 2, 4)",
     },
     ("14", "in_order"): {
-        "range(mX.shape[0])": "range(3)",
+        "warp, mX.shape[0], 4": "warp, 4, 4",
         "total + mX": "mX",
-        "    mSum[lane] = total": "    cute.arch.atomic_add(mSum.iterator, total)",
+        "    cute.arch.barrier()\n": "",
+    },
+    ("14", "mended"): {
+        "        cute.arch.barrier()\n        mO[row, t] = s[63 - t]\n": "        mO[row, t] = s[63 - t]\n",
+        "s[63 - t]": "s[t]",
     },
     ("15", "log_softmax_tile"): {
         "return shifted -": "return x -",

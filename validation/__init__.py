@@ -9,6 +9,7 @@
 | `compiled`       | CuTe DSL's compiler: which loads, stores and shuffles are in its PTX               | the DSL      |
 | `orders`         | nothing: every order of the warps' steps of the chapters' kernels                  | nothing      |
 | `delays`         | a GPU: faults that depend on order, as they are and with a wait before one line    | a Hopper GPU |
+| `bits`           | itself: each ladder's sums, and a row's bits in other batches and orders of warps  | nothing      |
 | `shipped`        | nothing: what compute-sanitizer says of the kernels that ship                      | a Hopper GPU |
 | `opinfo`         | nothing: the operations on a GPU, against torch on the samples of torch's tests    | a Hopper GPU |
 

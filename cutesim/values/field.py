@@ -7,8 +7,8 @@ sums. A result of exp has no part modulo P, and one of log none modulo Q: there 
 give back the number whose logarithm it was. Half of the elements are squares, and only those have a root. What else there is of
 functions gives a number that depends on its argument alone.
 
-Two formulas that are equal as formulas give equal elements. Two that are not give equal ones for an element in two thousand million
-(or a million, where a logarithm is the result).
+Two formulas that these laws turn into each other give equal elements. Two that are not equal give equal ones for an element in two
+thousand million, or in a million where an exponential or a logarithm is in them.
 """
 
 from __future__ import annotations

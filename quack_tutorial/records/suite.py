@@ -19,6 +19,7 @@ SUITES = (
     ("orders", "nothing"),
     ("lines", "nothing"),
     ("formulas", "nothing"),
+    ("bits", "nothing"),
     ("grading", RECORDED),
     ("compiled", "dsl"),
     ("checkers", RECORDED),
