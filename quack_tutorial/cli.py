@@ -52,8 +52,8 @@ def main(argv=None):
 
 
 def commands_of() -> tuple:
-    """(name, what it does, module) of every command that is installed."""
-    return COMMANDS + tuple(command for table in brought("commands") for command in table)
+    """(name, what it does, module) of every command that is installed: a reader's first, then the labs', then the benchmark's."""
+    return COMMANDS + tuple(command for table in reversed(brought("commands")) for command in table)
 
 
 def _run(argv) -> int:
