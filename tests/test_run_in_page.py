@@ -94,7 +94,7 @@ def without_gpu_outputs(html):
 def comparable(text):
     """A cell's text without line breaks and what may differ: where kernels run, what was drawn, a float's last bits."""
     text = re.sub(r"Kernels run on .*|(?m:(?<=^right) for .*(?:\n {2,}.*)*)", "", text)
-    text = re.sub(r"\d+\.\d{7,}|\d\.\d+e-\d+|[\d.]+(?= of the tolerated error)|\b\d+e-\d+", "#", text)
+    text = re.sub(r"\d+\.\d{7,}|\d\.\d+e-\d+|[\d.]+(?= of the tolerated error)|\b\d+e-\d+|\d+(?= ulp)", "#", text)
     return " ".join(text.split())
 
 

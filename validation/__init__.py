@@ -7,6 +7,7 @@
 | `rows`           | float64: the kernels that ship, on rows of any length, at any address              | nothing      |
 | `mutation`       | broken kernels: every synchronisation and predicate of every kernel altered        | nothing      |
 | `compiled`       | CuTe DSL's compiler: which loads, stores and shuffles are in its PTX               | the DSL      |
+| `delays`         | a GPU: faults that depend on order, as they are and with a wait before one line    | a Hopper GPU |
 | `opinfo`         | nothing: the operations on a GPU, against torch on the samples of torch's tests    | a Hopper GPU |
 
 What several suites use: `command` runs them, `random_reference` says what a random kernel computes, `outputs` what is compared.

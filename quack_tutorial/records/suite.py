@@ -26,6 +26,7 @@ SUITES = (
     ("counters", RECORDED),
     ("sanitizer", RECORDED),
     ("beside", RECORDED),
+    ("delays", "gpu"),
     ("shipped", RECORDED),
     ("opinfo", "gpu"),
     ("published", RECORDED),
@@ -82,6 +83,16 @@ def here() -> dict:
     import numpy
 
     return {"python": platform.python_version(), "numpy": numpy.__version__, "system": platform.system()}
+
+
+def on_gpu() -> dict:
+    """The same with the GPU and what runs kernels on it."""
+    import torch
+
+    from quack_tutorial.machine import DSL_VERSION
+
+    gpu = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": torch.version.cuda}
+    return here() | gpu | {"dsl": DSL_VERSION}
 
 
 def default_folder() -> Path:
