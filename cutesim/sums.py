@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from cutesim.context import SimulationError
 from cutesim.memory.arguments import as_array
 from cutesim.simulation import simulate
 from cutesim.values.trees import Trees
@@ -164,40 +165,42 @@ def same_bits(kernel, *args, **options) -> Bits:
     for how, taken in batches.items():
         batch = [x[taken] if shape and shape[0] == M else x for x, shape in zip(args, shapes)]
         of_rows = [{name: a[taken] for name, a in part.items() if a.shape[:1] == (M,)} for part in once]
-        if (apart := _apart(table, of_rows, results(kernel, batch, table, fast), f"among {M} rows", how)) is not None:
+        try:
+            other = results(kernel, batch, table, fast)
+        except SimulationError as error:
+            return Bits(False, f"not the same {how} than among {M} rows: {error.finding}")
+        if (apart := _apart(table, of_rows, other, f"{how} than among {M} rows", taken)) is not None:
             return apart
     orders = [{"schedule": "reverse"}, *({"schedule": "seeded", "seed": seed} for seed in range(SEEDS))]
     for order in orders:
         other = results(kernel, args, table, options | order)
-        if (apart := _apart(table, forward, other, "in the first order", "in another order of the warps")) is not None:
+        if (apart := _apart(table, forward, other, "in another order of the warps")) is not None:
             return apart
     return Bits(True, f"the same bits: {', '.join(batches)}, and in {len(orders) + 1} orders of the warps")
 
 
 def results(kernel, args, exact, options) -> tuple[dict, dict]:
-    """({float tensor: what `exact` keeps of its elements}, {tensor: its floats}) of a run on copies; ValueError for a finding."""
+    """({float tensor: what `exact` keeps of its elements}, {tensor: its bits}) of a run on copies; ValueError for a finding."""
     copies = [x.clone() if hasattr(x, "clone") else x.copy() if hasattr(x, "copy") else x for x in args]
     run = simulate(kernel, *copies, exact=exact, **options)
     if not run.ok or run.exact is None:
         raise ValueError(f"{getattr(kernel, '__name__', type(kernel).__name__)} has a finding: {run}")
     floats = [as_array(x) for x in copies if hasattr(x, "shape")]
-    held = [dtype.decode(array).reshape(np.shape(array)) for array, dtype in floats if dtype.is_float]
+    held = [array for array, dtype in floats if dtype.is_float]
     return run.exact, dict(zip(run.exact, held, strict=True))
 
 
-def _apart(table, first, other, where, how) -> Bits | None:
-    """What is said of the first element that two runs made differently."""
+def _apart(table, first, other, where: str, rows=None) -> Bits | None:
+    """What is said of the first element that two runs made differently; `rows` are those of the first run that the other had."""
     for name, made in first[0].items():
-        bits = [part[name].view(f"i{part[name].itemsize}") for part in (first[1], other[1])]
+        bits = [part[name].view(f"i{part[name].itemsize}").reshape(made.shape) for part in (first[1], other[1])]
         differ = (made.real != other[0][name].real) | (bits[0] != bits[1])
         if not differ.any():
             continue
         at = tuple(int(k[0]) for k in np.nonzero(differ))
         pair = tuple(Tree(table, int(part[name][at].real)) for part in (first[0], other[0]))
-        unlike = bits[0] != bits[1]
-        place = f"{name}[{', '.join(map(str, at))}]"
-        sizes = [str(tree) for tree in pair]
-        orders = f" ({sizes[0]}; {sizes[1]})" if sizes[0] != sizes[1] else ""
-        said = f"not the same bits: {place} {how} is made otherwise than {where}{orders}"
-        return Bits(False, said + ("" if unlike.any() else "; these numbers' bits agree by chance"), pair)
+        place = f"{name}[{', '.join(map(str, at if rows is None else (rows[at[0]], *at[1:])))}]"
+        orders = f" ({pair[1]}; {pair[0]})" if str(pair[0]) != str(pair[1]) else ""
+        chance = "" if (bits[0] != bits[1]).any() else "; these numbers' bits agree by chance"
+        return Bits(False, f"not the same bits: {place} is made otherwise {where}{orders}{chance}", pair)
     return None

@@ -7,14 +7,15 @@
 | `rows`           | float64: the kernels that ship, on rows of any length, at any address              | nothing      |
 | `mutation`       | broken kernels: every synchronisation and predicate of every kernel altered        | nothing      |
 | `compiled`       | CuTe DSL's compiler: which loads, stores and shuffles are in its PTX               | the DSL      |
+| `orders`         | nothing: every order of the warps' steps of the chapters' kernels                  | nothing      |
 | `delays`         | a GPU: faults that depend on order, as they are and with a wait before one line    | a Hopper GPU |
 | `opinfo`         | nothing: the operations on a GPU, against torch on the samples of torch's tests    | a Hopper GPU |
 
 What several suites use: `command` runs them, `random_reference` says what a random kernel computes, `outputs` what is compared.
 What they run: `random_kernels`, and `trials`, the package's kernels on the same inputs everywhere. Tests run two
 corpora more: `corpus`, of faults, and `access_patterns`, whose requests an H200 has counted. `quack_tutorial.records.suite` says
-what a suite gives and how it is kept. Ten comparisons were made once and are kept as records alone: `grading`, `checkers`,
-`device`, `counters`, `sanitizer`, `beside`, `orders`, `shipped`, `published`, `others`.
+what a suite gives and how it is kept. Nine comparisons were made once and are kept as records alone: `grading`, `checkers`,
+`device`, `counters`, `sanitizer`, `beside`, `shipped`, `published`, `others`.
 """
 
 from cutesim.language.loading import answer_package

@@ -55,15 +55,20 @@ def lane_addresses(pointer, index: np.ndarray) -> np.ndarray:
     return (np.take(launch.row_blocks, row, mode="clip") << SMEM_BLOCK_BITS) | (inside * size)
 
 
-def record(pointer, first, width, lanes, op, flat, index, shown=None, arg=0, arg2=0) -> None:
-    """One trace row per instruction (per `width` elements) of the executing warp."""
-    recorder = STATE.run.recorder
+def refuse_the_host(pointer, op) -> None:
+    """Raise where the host's code touches a tensor that is taken for a GPU's."""
     if STATE.group is None and STATE.run.on_device and pointer.memory.space == Space.GMEM:
         raise fail(
             "host access",
             f"the host's code {'writes' if op == Op.STORE else 'reads'} a number of a tensor in the GPU's memory: only a "
             "@cute.kernel can touch it",
         )
+
+
+def record(pointer, first, width, lanes, op, flat, index, shown=None, arg=0, arg2=0) -> None:
+    """One trace row per instruction (per `width` elements) of the executing warp."""
+    recorder = STATE.run.recorder
+    refuse_the_host(pointer, op)
     if recorder is None or STATE.group is None:  # what the host does is no kernel's
         return
     g = executing()
