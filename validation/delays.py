@@ -22,7 +22,6 @@ from cutesim import delays
 from cutesim.simulation import simulate
 from quack_tutorial.records import suite as report
 from validation import corpus
-from validation.shipped import where
 
 BARE, DELAYED = 1000, 20
 SECONDS, AT_ONCE = 60, 10
@@ -128,7 +127,7 @@ def run(sample, progress) -> report.Suite:
         tuple(mismatches),
         tuple(notes),
         checked=len(rows),
-        where=where(),
+        where=report.on_gpu(),
     )
 
 
