@@ -28,12 +28,12 @@ def run(sample, progress) -> report.Suite:
                 host, made = arguments(ours, dtype, N)
                 firsts = [made_of.ravel()[0] for made_of in trees(host, *made, check=False).values()]
                 tree, bits = max(firsts, key=lambda tree: len(tree.terms)), same_bits(host, *made)
-                where = "the row alone" if bits else str(bits).split(" otherwise ")[-1].partition(" than")[0]
+                where = "the same everywhere" if bits else "others " + str(bits).split(" otherwise ")[-1].partition(" than")[0]
                 rows.append((name, version, dtype, N, len(tree.terms), tree.depth, where))
     return report.Suite(
         "bits",
-        "How deep is the tree of each sum, and what do a row's bits depend on?",
-        ("operation", "version", "type", "columns", "terms", "additions", "depends on"),
+        "How deep is the tree of each sum, and does a row have the same bits everywhere?",
+        ("operation", "version", "type", "columns", "terms", "additions", "a row's bits"),
         tuple(rows),
         checked=len(rows),
     )
