@@ -1,6 +1,7 @@
 """The trace of a checked run: one row for each instruction of a warp.
 
-`record` is for accesses to memory, `record_event` for everything else. Nothing is recorded in the fast mode.
+`record` is for accesses to memory, `record_event` for everything else. Nothing is recorded in the fast mode. Warps that run in step
+write to a `log.Log` instead.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ def current_line(recorder) -> tuple[int, int]:
 
     Frames say cheaply at which instruction they are, but not at which line; so that is asked once an instruction.
     """
+    if STATE.run.played is not None:
+        return STATE.run.played
     frames = frames_to(kernel_frame())
     codes = [frame.f_code for frame in frames]
     key = (*map(id, codes), *[frame.f_lasti for frame in frames])
@@ -48,7 +51,7 @@ def lane_addresses(pointer, index: np.ndarray) -> np.ndarray:
     g = executing()
     launch, row = g.launch, g.rows[0]
     per_block = launch.smem_stride // size
-    if pointer.rows is None:
+    if pointer.rows is None and g.warp >= 0:
         return (launch.row_blocks[row] << SMEM_BLOCK_BITS) + (index - row * per_block) * size
     row, inside = index // per_block, index % per_block
     # Lanes that are off may hold any index.
@@ -67,6 +70,9 @@ def record(pointer, first, width, lanes, op, flat, index, shown=None, arg=0, arg
     if recorder is None or STATE.group is None:  # what the host does is no kernel's
         return
     g = executing()
+    if g.warp < 0:
+        recorder.accesses(g, pointer, width, lanes, op, flat, index, shown, arg, arg2)
+        return
     line, call = current_line(recorder)
     tensor = tensor_index(recorder, pointer.memory)
     space = Space.DSMEM if pointer.rows is not None else pointer.memory.space
@@ -110,8 +116,27 @@ def record_event(op: Op, *, mask=None, **facts) -> int:
     if recorder is None:
         return -1
     g = group()
+    if g.warp < 0:
+        recorder.instruction(g, op, mask, **facts)
+        return -1
     if mask is None:
         mask = None if g.lanes_off() is None else g.active()[0]
     bits = EVERY_LANE if mask is None else mask_bits(mask)
     line, call = current_line(recorder)
     return recorder.event(int(g.blocks[0]), g.warp, line, op, bits, call=call, **facts)
+
+
+def bits_by_warp(active: np.ndarray) -> np.ndarray:
+    """The 32-bit masks of (..., 32) lanes."""
+    return np.packbits(active, axis=-1, bitorder="little").view("<u4")[..., 0]
+
+
+def record_branch(g, taken: np.ndarray, left: np.ndarray) -> None:
+    """A row for each warp whose lanes part, where some are `taken` and some `left`; of the group's shape."""
+    taken, left = (lanes.reshape(len(g.blocks), -1, WARP) for lanes in (taken, left))
+    bits = bits_by_warp(left)
+    if g.warp >= 0:
+        record_event(Op.BRANCH, mask=taken[0, 0], arg=int(bits[0, 0]))
+        return
+    part = taken.any(axis=2) & left.any(axis=2)
+    record_event(Op.BRANCH, mask=taken & part[..., None], arg=bits)
