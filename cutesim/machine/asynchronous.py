@@ -24,7 +24,7 @@ from ..context import STATE, WARP, fail, group, here, refused
 from ..memory import pointers as m
 from ..memory.bounds import check
 from ..memory.log import by_warp
-from ..memory.recording import current_line, lane_addresses, mask_bits, record_event, tensor_index
+from ..memory.recording import lane_addresses, record_accesses, record_event, tensor_index
 from ..memory.tensor import element_offsets
 from ..values.numeric import Int32, Value, constant_number, scalar
 from .cluster import map_dsmem_ptr
@@ -92,40 +92,16 @@ def _go_under_way(copy: AsyncCopy) -> None:
 
 
 def _record(src, dst, width, lanes, source_index, target_index) -> None:
-    recorder = STATE.run.recorder
-    if recorder is None:
+    if STATE.run.recorder is None:
         return
-    g, chunks, nbytes = group(), target_index.shape[2], width * dst.dtype.itemsize
-    spread = lambda a: np.broadcast_to(a, (*g.shape, chunks))  # noqa: E731
+    g = group()
+    spread = lambda a: np.broadcast_to(a, (*g.shape, target_index.shape[2]))  # noqa: E731
     active = spread(g.active()[..., None])
-    reading = active if lanes is None else spread(lanes)
-    sources = lane_addresses(src.pointer, spread(source_index))
+    read = active if lanes is None else spread(lanes)
+    sources = np.where(read, lane_addresses(src.pointer, spread(source_index)), -1)
     targets = lane_addresses(dst.pointer, spread(target_index))
-    if g.warp < 0:
-        memories = {"memory": dst.pointer.memory, "source": src.pointer.memory}
-        sources = np.where(reading, sources, -1)
-        recorder.add(g, Op.ASYNC_COPY, active, targets, None, sources, space=Space.SMEM, nbytes=nbytes, **memories)
-        return
-    line, call = current_line(recorder)
-    tensor = tensor_index(recorder, dst.pointer.memory)
-    tensor_index(recorder, src.pointer.memory)
-    active, reading, sources, targets = active[0], reading[0], sources[0], targets[0]
-    for chunk in range(chunks):
-        on = active[:, chunk]
-        if on.any():
-            recorder.event(
-                int(g.blocks[0]),
-                g.warp,
-                line,
-                Op.ASYNC_COPY,
-                mask_bits(on),
-                space=Space.SMEM,
-                tensor=tensor,
-                nbytes=nbytes,
-                addresses=np.where(on, targets[:, chunk], -1),
-                sources=np.where(reading[:, chunk], sources[:, chunk], -1) if reading[:, chunk].any() else None,
-                call=call,
-            )
+    facts = {"space": Space.SMEM, "memory": dst.pointer.memory, "source": src.pointer.memory}
+    record_accesses(Op.ASYNC_COPY, active, targets, None, sources, nbytes=width * dst.dtype.itemsize, **facts)
 
 
 @by_warp

@@ -12,30 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cutesim.trace import Op, Space, TraceRecorder
+from cutesim.trace import TraceRecorder
 
-from ..context import STATE, WARP, NeedsWarps, group, spread
+from ..context import STATE, WARP, NeedsWarps, group
 from ..values.numeric import Value
 from .pointers import Pointer
-from .recording import EVERY_LANE, bits_by_warp, current_line, lane_addresses, tensor_index
+from .recording import Row, bits_by_warp, current_line
 from .tensor import Tensor
-
-
-class Row(NamedTuple):
-    """An instruction of one warp as a `Log` has it: what `TraceRecorder.event` is told, with memories in place of their numbers."""
-
-    op: Op
-    at: tuple  # rows of the log's lines and calls
-    bits: int
-    space: int = 0
-    memory: object = None
-    nbytes: int = 0
-    addresses: np.ndarray | None = None
-    values: np.ndarray | None = None
-    arg: int = 0
-    arg2: int = 0
-    sources: np.ndarray | None = None
-    source: object = None  # the memory of `sources`
 
 
 class Call(NamedTuple):
@@ -68,50 +51,6 @@ class Log(TraceRecorder):
     def event(self, *_, **__) -> int:
         raise NeedsWarps
 
-    def accesses(self, g, pointer, width, lanes, op, flat, index, shown, arg, arg2) -> None:
-        """The rows of `record`."""
-        if op is Op.ATOMIC or arg:  # each depends on who has come before
-            raise NeedsWarps
-        shape = (*g.shape, index.shape[2])
-        index = spread(index, shape)
-        if shown is None and self.record_values:
-            shown = pointer.dtype.decode(flat[np.minimum(np.maximum(index, 0), len(flat) - 1)])
-        if shown is not None:
-            shown = spread(shown, shape).astype(np.float64)
-        active = None
-        if lanes is not None or g.lanes_off() is not None:
-            active = spread(g.active()[..., None] if lanes is None else lanes, shape)
-        space = Space.DSMEM if pointer.rows is not None else pointer.memory.space
-        nbytes = width * pointer.dtype.itemsize
-        self.add(
-            g, op, active, lane_addresses(pointer, index), shown, None, space, pointer.memory, nbytes, arg, int(arg2)
-        )
-
-    def add(self, g, op, active, addresses, values, sources, space, memory, nbytes, arg=0, arg2=0, source=None) -> None:
-        """A row for each warp and chunk with an active lane; arrays are (B, T, chunks), `active` None = every lane."""
-        at, chunks = current_line(self), addresses.shape[2]
-
-        def by_warp(a):
-            return np.ascontiguousarray(a.transpose(0, 2, 1)).reshape(a.shape[0], chunks, -1, WARP)
-
-        bits = None
-        if active is not None:
-            addresses = np.where(active, addresses, -1)
-            values = None if values is None else np.where(active, values, np.nan)
-            bits = bits_by_warp(by_warp(active)).tolist()
-        addresses = by_warp(addresses)
-        values = None if values is None else by_warp(values)
-        sources = None if sources is None else by_warp(sources)
-        for b, logs in enumerate(self.here):
-            for c in range(chunks):
-                for w, log in enumerate(logs):
-                    on = EVERY_LANE if bits is None else bits[b][c][w]
-                    if on:
-                        value = None if values is None else values[b, c, w]
-                        far = None if sources is None or (sources[b, c, w] < 0).all() else sources[b, c, w]
-                        near = addresses[b, c, w]
-                        log.append(Row(op, at, on, space, memory, nbytes, near, value, arg, arg2, far, source))
-
     def instruction(self, g, op, mask=None, *, nbytes=0, addresses=None, values=None, arg=0, arg2=0) -> None:
         """The rows of `record_event`, one a warp with a lane in `mask`; facts are of all warps, or of shape (B, warps, ...)."""
         at, shape = current_line(self), (len(g.blocks), len(g.threads) // WARP)
@@ -123,7 +62,7 @@ class Log(TraceRecorder):
             for w, log in enumerate(logs):
                 if bits[b][w]:
                     near, value, first, second = (fact[b, w] if differs else fact for fact, differs in facts)
-                    log.append(Row(op, at, bits[b][w], 0, None, nbytes, near, value, int(first), int(second)))
+                    log.append(Row(at, op, bits[b][w], 0, None, nbytes, near, value, int(first), int(second)))
 
     def call(self, function, args, kwargs) -> None:
         """Let each warp with an active lane call this when its log is played."""
@@ -148,12 +87,7 @@ class Log(TraceRecorder):
                 line = recorder.line(line.file, line.number, line.text, line.function)
                 at = self.positions[row.at] = line, recorder.called_from(call)
             if type(row) is Row:
-                tensor = -1 if row.memory is None else tensor_index(recorder, row.memory)
-                if row.source is not None:
-                    tensor_index(recorder, row.source)
-                facts = {"nbytes": row.nbytes, "addresses": row.addresses, "values": row.values, "sources": row.sources}
-                facts |= {"space": row.space, "tensor": tensor, "arg": row.arg, "arg2": row.arg2, "call": at[1]}
-                recorder.event(block, g.warp, at[0], row.op, row.bits, **facts)
+                row.write(recorder, block, g.warp, at)
                 continue
             g.mask, run.played = row.mask, at
             args, kwargs = _part((row.args, row.kwargs), row.row, g)
