@@ -239,7 +239,8 @@ def _once(
         observations = (*state.notes, *observations)
     numbers = None
     if exact and not findings:
-        beside = RunState(None, fill=fill, **shared)
+        in_warps = TraceRecorder() if check and schedule != "forward" else None
+        beside = RunState(in_warps, schedule, seed, fill=fill, **shared)
         numbers = poison.exactly(lambda: _silently(beside, function, args, kwargs, dynamic, exact=exact), beside, exact)
     if history is not None and order is None:
         history[:] = [None] if state.may_still_run is None else state.may_still_run

@@ -29,6 +29,7 @@ ROOMS = {
         "run",
         "orders",
         "simulation",
+        "sums delays",
         "formulas mutants files",
         "command pytest_plugin",
         "__main__",

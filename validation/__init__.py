@@ -8,6 +8,7 @@
 | `mutation`       | broken kernels: every synchronisation and predicate of every kernel altered        | nothing      |
 | `compiled`       | CuTe DSL's compiler: which loads, stores and shuffles are in its PTX               | the DSL      |
 | `orders`         | nothing: every order of the warps' steps of the chapters' kernels                  | nothing      |
+| `delays`         | a GPU: faults that depend on order, as they are and with a wait before one line    | a Hopper GPU |
 | `shipped`        | nothing: what compute-sanitizer says of the kernels that ship                      | a Hopper GPU |
 | `opinfo`         | nothing: the operations on a GPU, against torch on the samples of torch's tests    | a Hopper GPU |
 

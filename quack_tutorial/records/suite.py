@@ -26,6 +26,7 @@ SUITES = (
     ("counters", RECORDED),
     ("sanitizer", RECORDED),
     ("beside", RECORDED),
+    ("delays", "gpu"),
     ("shipped", "gpu"),
     ("opinfo", "gpu"),
     ("published", RECORDED),
