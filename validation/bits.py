@@ -28,7 +28,11 @@ def run(sample, progress) -> report.Suite:
                 host, made = arguments(ours, dtype, N)
                 firsts = [made_of.ravel()[0] for made_of in trees(host, *made, check=False).values()]
                 tree, bits = max(firsts, key=lambda tree: len(tree.terms)), same_bits(host, *made)
-                where = "the same everywhere" if bits else "others " + str(bits).split(" otherwise ")[-1].partition(" than")[0]
+                where = (
+                    "the same everywhere"
+                    if bits
+                    else "others " + str(bits).split(" otherwise ")[-1].partition(" than")[0]
+                )
                 rows.append((name, version, dtype, N, len(tree.terms), tree.depth, where))
     return report.Suite(
         "bits",
