@@ -24,7 +24,7 @@ FLAVOUR := $(filter dsl cu13,$(subst $(comma), ,$(EXTRAS)))
 LAB := .venv/installed-$(if $(FLAVOUR),$(FLAVOUR)-)$(if $(INSTRUCTOR),labs,jupyter)
 BUILT := _build/html/.built
 PAGES := _config.yml _toc.yml $(shell find book notebooks labs -type f ! -name '*.ipynb' ! -path '*/.*')
-CODE := $(shell find cutesim quack_tutorial bench grading -type f ! -name '*.pyc')
+CODE := $(shell find cutesim quack_tutorial bench grading workbench -type f ! -name '*.pyc')
 
 # A clone that was moved or copied: the programs in its .venv name the old place.
 ifneq ($(shell test -L .venv || sed -n 's/^command = .* -m venv //p' .venv/pyvenv.cfg 2>/dev/null | grep -vxF '$(CURDIR)/.venv'),)

@@ -50,7 +50,7 @@ COMPUTING = frozenset(
 
 HINTS = "Any Callable Dict Final Iterable Iterator List Literal Optional Sequence Tuple Union".split()
 IMPORTS = ("cutlass", "cuda", "math", "operator", "__future__")
-OURS = ("quack_tutorial", "cutesim", "bench", "grading")
+OURS = ("quack_tutorial", "cutesim", "bench", "grading", "workbench")
 MODULES = "cutlass, math and operator"
 # Of these modules a submission gets so much.
 IMPORTED = {

@@ -1,6 +1,6 @@
 """The console script `quack-tutorial`: tables of commands, each in the module that it belongs to.
 
-The rooms above this package, `bench` and `grading`, bring tables of their own, as entry points.
+The rooms above this package, `bench`, `grading` and `workbench`, bring tables of their own, as entry points.
 
 A command's module has `add_arguments(parser)` and `run(args) -> exit status`, and is imported when the command is used.
 """
@@ -18,12 +18,6 @@ from quack_tutorial.above import brought
 # name, what it does, module
 COMMANDS = (
     ("doctor", "say where kernels run on this machine, what is missing and how to get it", "quack_tutorial.machine"),
-    ("lab", "open the book's notebooks in JupyterLab, as copies that are yours", "quack_tutorial.workbench.command"),
-    (
-        "simulate",
-        "run a kernel on the simulator, compare it with float64, look for races, count its traffic",
-        "quack_tutorial.simulate_command",
-    ),
 )
 # Options that name a file to write: it is tried before the command starts, which may take minutes.
 WRITTEN = ("out", "html", "pack")
@@ -58,8 +52,8 @@ def main(argv=None):
 
 
 def commands_of() -> tuple:
-    """(name, what it does, module) of every command that is installed."""
-    return COMMANDS + tuple(command for table in brought("commands") for command in table)
+    """(name, what it does, module) of every command that is installed: a reader's first, then the labs', then the benchmark's."""
+    return COMMANDS + tuple(command for table in reversed(brought("commands")) for command in table)
 
 
 def _run(argv) -> int:

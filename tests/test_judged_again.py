@@ -6,7 +6,7 @@ import re
 import pytest
 
 from quack_tutorial import myst
-from quack_tutorial.browser.session import Session
+from workbench.session import Session
 
 pytest.importorskip("jupytext", reason="jupytext is not installed, which reads the chapters")
 

@@ -136,7 +136,7 @@ def test_the_readme_has_a_line_for_each_chapter_and_module(root):
     chapters = [file for file in files if file.startswith("notebooks/")]
     assert chapters
     assert [chapter for chapter in chapters if f"({chapter}.md)" not in text] == []
-    house = {"scripts/", "validation/", "labs/", "bench/", "grading/", "quack_tutorial/", "cutesim/"}
+    house = {"scripts/", "validation/", "labs/", "bench/", "grading/", "workbench/", "quack_tutorial/", "cutesim/"}
     rooms = house | {
         path.stem + ("/" if path.is_dir() else ".py")
         for path in (root / "quack_tutorial").iterdir()

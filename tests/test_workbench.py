@@ -18,7 +18,7 @@ import pytest
 
 from quack_tutorial import cli
 from quack_tutorial.figures import charts
-from quack_tutorial.workbench import command, copies, first_page
+from workbench import command, copies, first_page
 
 CHAPTER = "notebooks/04-warp-reduce.ipynb"
 BESIDE = "notebooks/04-warp-reduce.book.ipynb"

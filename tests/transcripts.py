@@ -7,7 +7,7 @@ import re
 from itertools import groupby
 from textwrap import dedent
 
-from quack_tutorial.browser.session import Session
+from workbench.session import Session
 
 CELL = re.compile(r"^In (\d+)(?: after (\d+))?:\n((?:    .*\n|\n)+)", re.M)
 # Of a traceback: frames of files, and the marks under its lines, in which Python's versions differ.

@@ -5,7 +5,7 @@
   const base = new URL(".", document.currentScript.src);
   const STARTS = { race: "A sum that is wrong", reduce: "The sum of a row", softmax: "Softmax, a warp a row" };
   const PAUSE = 500, MOST_MS = 15000; // then what runs gives way to what was typed since
-  const RUN = "from quack_tutorial.browser import motion\n\ndisplay(*motion.tried(globals()))";
+  const RUN = "from workbench import motion\n\ndisplay(*motion.tried(globals()))";
 
   document.addEventListener("DOMContentLoaded", async () => {
     const root = document.getElementById("qt-motion"), nodes = [...document.querySelectorAll("article.bd-article div.cell")];

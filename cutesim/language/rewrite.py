@@ -31,6 +31,10 @@ TYPE = "_type"  # Python's own, whatever the kernel calls so
 TEMP = "_t_"
 INNER = "_inner_"
 YIELDED = "_yielded_"
+# What only compares and counts: it may be looked at before its turn, unless it divides.
+PURE = (ast.Compare, ast.BoolOp, ast.UnaryOp, ast.BinOp, ast.Name, ast.Attribute, ast.Constant)
+PURE += (ast.cmpop, ast.boolop, ast.unaryop, ast.operator, ast.expr_context)
+DIVIDES = (ast.Div, ast.FloorDiv, ast.Mod)
 _YIELDS = (ast.Yield, ast.YieldFrom)
 # What a kernel's function may not hold, and what to write instead.
 STATEMENTS = {
@@ -353,7 +357,7 @@ class _Writer(ast.NodeTransformer):
         self.depth -= 1
         if _if_constant(node.test):
             return _at(ast.If(test, then, orelse), node)
-        out = [_assign(branch, self.rt("branch", test, *[ast.Constant(True)] * bool(node.orelse)))]
+        out = [_assign(branch, self.rt("branch", test, self._of_the_others(node.orelse)))]
         dynamic = ast.Attribute(_load(branch), "dynamic", ast.Load())
         copied = []  # each arm changes copies of lists and dicts
         if containers:
@@ -382,6 +386,16 @@ class _Writer(ast.NodeTransformer):
         for left in _leaving(node.body + node.orelse)[:1]:
             out.insert(1, ast.copy_location(ast.If(dynamic, [self._refused(left)], []), left))
         return out
+
+    def _of_the_others(self, orelse: list):
+        """Which lanes that skip the `if` run something else: the tests of `elif`s that only compare are known before."""
+        tests = []
+        while len(orelse) == 1 and isinstance(orelse[0], ast.If) and _is_pure(orelse[0].test):
+            tests.append(copy.deepcopy(orelse[0].test))
+            orelse = orelse[0].orelse
+        if orelse or not tests:
+            return ast.Constant(bool(orelse))
+        return self.lazily(ast.BoolOp(ast.Or(), tests) if len(tests) > 1 else tests[0])
 
     def _refused(self, node):
         """A statement, at `node`'s place, that refuses to leave a function or a loop there."""
@@ -683,6 +697,11 @@ class _Raw:
     def mark(node: ast.If) -> ast.If:
         node.test.raw = True
         return node
+
+
+def _is_pure(test) -> bool:
+    divides = lambda x: isinstance(x, ast.BinOp) and isinstance(x.op, DIVIDES) and not isinstance(x.right, ast.Constant)  # noqa: E731
+    return all(isinstance(x, PURE) and not divides(x) for x in ast.walk(test))
 
 
 def _if_constant(test) -> tuple:

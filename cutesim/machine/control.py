@@ -35,7 +35,7 @@ from ..context import (
     spread,
     wrong_kind,
 )
-from ..memory.recording import mask_bits, record_event
+from ..memory.recording import record_branch, record_event
 from ..memory.tensor import shown
 from ..values.numeric import (
     Boolean,
@@ -361,10 +361,11 @@ def lowest_lane():
 class Branch:
     """One `if`: which arms run, under which masks, and what its names are afterwards."""
 
-    __slots__ = ("condition", "static", "dynamic", "some", "all", "has_else")
+    __slots__ = ("condition", "static", "dynamic", "some", "all", "behind")
 
-    def __init__(self, condition, has_else=False):
-        self.condition, self.has_else = truth(condition), has_else
+    def __init__(self, condition, otherwise=False):
+        """`otherwise`: whether lanes that do not run the `if` run something else; or a function that gives the lanes that do."""
+        self.condition, self.behind = truth(condition), False
         if self.condition is None and STATE.group is not None:
             self.condition = np.array([[bool(condition)]])  # without const_expr the DSL stages it, known or not
         self.dynamic = self.condition is not None and STATE.group is not None
@@ -378,10 +379,15 @@ class Branch:
             self.some, self.all = any_of(c), all_of(c)
         else:
             self.some, self.all = any_of(c & off), not any_of(~c & off)
-        if g.warp >= 0 and self.some and not self.all:
-            active = g.active()[0]
-            taken = spread(c, g.shape)[0] & active
-            record_event(Op.BRANCH, mask=taken, arg=mask_bits(active & ~taken))
+        if not self.some or self.all:
+            return
+        others = otherwise() if callable(otherwise) else otherwise
+        runs = truth(others)
+        self.behind = bool(others) if runs is None else any_of(runs & ~c & (True if off is None else off))
+        if STATE.run.recorder is not None:
+            active = g.active()
+            taken = spread(c, g.shape) & active
+            record_branch(g, taken, active & ~taken)
 
     def carries(self, names, values) -> None:
         if self.dynamic:
@@ -395,20 +401,16 @@ class Branch:
         if not self.dynamic:
             return self.static
         self._enter(True)
-        group().behind += self._has_lanes_behind()
+        group().behind += self.behind
         return self.some
 
     def otherwise(self) -> bool:
         if not self.dynamic:
             return not self.static
         group().pop()
-        group().behind -= self._has_lanes_behind()
+        group().behind -= self.behind
         self._enter(False)
         return not self.all
-
-    def _has_lanes_behind(self) -> bool:
-        """Whether lanes run the `else` once the others have come to the end of their arm."""
-        return self.has_else and self.some and not self.all
 
     def _enter(self, taken: bool) -> None:
         g = group()

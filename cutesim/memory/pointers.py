@@ -23,7 +23,7 @@ from ..context import STATE, all_of, any_of, executing, fail, here, not_simulate
 from ..values.exact import plain, wide
 from ..values.numeric import DType, Int64, Value, convert
 from .bounds import check
-from .recording import record
+from .recording import record, refuse_the_host
 from .registers import Registers, check_register_view, read_registers, write_registers
 from .swizzle import is_same, permuted, recast
 
@@ -179,7 +179,8 @@ class Pointer:
     )
 
     def __repr__(self) -> str:
-        return f"Pointer({getattr(self.memory, 'name', 'registers')}, {self.dtype})"
+        """Without the numbers there, as where the compiler reads the source."""
+        return f"Pointer({getattr(self.memory, 'name', 'registers')}, {self.dtype.name}, align {self.alignment})"
 
     @property
     def value_type(self) -> DType:
@@ -452,12 +453,11 @@ def write_raw(pointer, offsets, raw, width, keep, place) -> None:
     flat, index = _flat_index(pointer, first)
     lanes = _lanes(keep, len(first))
     check(pointer, first, width, lanes, Op.STORE, place)
-    if STATE.group is None:
-        record(pointer, first, width, lanes, Op.STORE, flat, index)  # a GPU's memory is not the host's
-    elif STATE.run.recorder is not None:
+    if STATE.run.recorder is not None and STATE.group is not None:
         shape = executing().shape + (len(first), width)
         shown = spread(raw, executing().shape + (len(offsets),)).reshape(shape)[..., 0]
         record(pointer, first, width, lanes, Op.STORE, flat, index, pointer.dtype.decode(shown))
+    refuse_the_host(pointer, Op.STORE)
     STATE.run.before_write(pointer.memory)
     scatter(flat, index, raw, width, lanes)
 

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../.."
 [ -e "labs/$lab/lab.py" ] || { echo "there is no lab $lab; there are: $(ls labs | xargs)" >&2; exit 2; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-git archive HEAD pyproject.toml README.md LICENSE cutesim quack_tutorial bench grading labs | tar x -C "$work"
+git archive HEAD pyproject.toml README.md LICENSE cutesim quack_tutorial bench grading workbench labs | tar x -C "$work"
 cp scripts/gradescope/setup.sh scripts/gradescope/run_autograder "$work"
 echo "$lab" > "$work/LAB"
 if [ -s "$keep" ]; then cp "$keep" "$work/SECRET"; else head -c 24 /dev/urandom | base64 > "$work/SECRET"; fi

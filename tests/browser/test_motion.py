@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed, in which the starts say what is wanted")
 
-from quack_tutorial.browser import motion
-from quack_tutorial.browser.session import Session
+from workbench import motion
+from workbench.session import Session
 
 WRITE = "mO[tidx] = buffer[0] + buffer[1]"
 MENDED = ("# cute.arch.barrier()", "cute.arch.barrier()")

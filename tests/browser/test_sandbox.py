@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from quack_tutorial.browser.session import Session
+from workbench.session import Session
 
 pytest.importorskip("torch")
 

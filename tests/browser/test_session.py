@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from quack_tutorial.browser.errors import GPU
-from quack_tutorial.browser.session import CHART, Session, watch_printed
 from tests.transcripts import played
+from workbench.errors import GPU
+from workbench.session import CHART, Session, watch_printed
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ export function makeEditor({ parent, text, label, run, changed }) {
     marker.scrollIntoView({ block: "center", behavior: "instant" });
   }
 
-  // Beside each line what it moved or waited for in a run, as {line: [[kind, words], ...]} (browser/motion.py); code wraps
+  // Beside each line what it moved or waited for in a run, as {line: [[kind, words], ...]} (workbench/motion.py); code wraps
   // before it.
   function tell(lines) {
     let most = 0;

@@ -95,7 +95,7 @@ async function start() {
   say("Loading the simulator");
   python.unpackArchive(await book, "wheel", packages);
   const tell = (kind, text) => postMessage({ cell: session.cell, kind, text });
-  session = { cell: 0, python: python.pyimport("quack_tutorial.browser.session").start(tell) };
+  session = { cell: 0, python: python.pyimport("workbench.session").start(tell) };
   python.runPython("import cutesim.simulation");
   lap("simulator");
   takeAway();

@@ -99,7 +99,7 @@ def _tried(names, shape, nth) -> tuple[Verdict, object]:
 
     from cutesim import simulation
     from quack_tutorial import notebook
-    from quack_tutorial.browser.errors import told_error
+    from workbench.errors import told_error
 
     try:
         host, wanted = names["host"], names["wanted"]

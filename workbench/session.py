@@ -43,8 +43,8 @@ from dataclasses import dataclass
 from types import FunctionType
 
 from cutesim.language.loading import answer_imports
-from quack_tutorial.browser.errors import told_error
 from quack_tutorial.compiler import global_names
+from workbench.errors import told_error
 
 CHART = "Drawing this chart takes matplotlib, which is not in this page: the chart shown is the one that the book was built with."
 MOST_LINES, MOST_CHARACTERS = 1_000, 100_000  # of what a cell prints, at the beginning
@@ -221,7 +221,7 @@ class Session:
         """What the lines of the page's cells moved in the printed runs, of each cell in the last run that it took part in."""
         found = {}
         for run in self.printed:
-            from quack_tutorial.browser import motion
+            from workbench import motion
 
             lines = motion.beside_lines(run)
             found |= {file[5:]: of_file for file, of_file in lines.items() if re.fullmatch(r"cell \d+", file)}

@@ -25,7 +25,7 @@ from quack_tutorial.above import brought
 
 from . import copies, first_page
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 CONFIG = Path(__file__).with_name("config")
 WORK = "work"
 FIRST_PORT, PORTS = 8888, 50
@@ -207,7 +207,7 @@ def options(home: Path, ip: str, port: int, browser: bool) -> list[str]:
         f"--ServerApp.open_browser={browser}",
         f"--LabApp.default_url=/lab/tree/{first_page.NAME}",
         f"--LabApp.workspaces_dir={home / copies.KEPT / 'workspaces'}",  # of these copies, not of all that one has
-        "--FileContentsManager.post_save_hook=quack_tutorial.workbench.command.after_save",
+        "--FileContentsManager.post_save_hook=workbench.command.after_save",
         "--LabApp.extension_manager=readonly",
         "--KernelManager.transport_encryption=auto",  # without it each kernel warns in the terminal
         "--LabApp.log_level=ERROR",
