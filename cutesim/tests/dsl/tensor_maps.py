@@ -195,7 +195,6 @@ write(
     globals(),
     """
 show_masks(out) @launched(8):
-    t, _, _ = cute.arch.thread_idx()
     blocks = cute.make_layout((1, 2, 4, 1))
     out[0, t] = Int32(cpasync.create_tma_multicast_mask(blocks, (0, t % 2, t // 2 % 4, 0), mcast_mode=1))
     out[1, t] = Int32(cute.make_layout_image_mask(blocks, (0, t % 2, t // 2 % 4, 0), mode=2))
