@@ -38,7 +38,7 @@ def test_a_generation_has_its_name():
     assert set(architectures.CARDS) == set(compiler.ARCHITECTURES)
 
 
-def test_a_kernel_that_the_gpu_lacks_instructions_for_runs_on_the_simulator_with_one_sentence(monkeypatch, capsys):
+def test_a_kernel_that_the_gpu_cannot_run_is_simulated_with_one_sentence(monkeypatch, capsys):
     torch = pytest.importorskip("torch")
     from quack_tutorial.kernels.reduce import ClusterReduce
 

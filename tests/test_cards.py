@@ -135,7 +135,8 @@ def test_each_card_has_its_answer(extension):
 
 def folded(folds, answers, title="Answer"):
     """An answer's fold as HTML."""
-    written, given = Written(), {"prediction": 1, "answer": next(iter(answers.values())), "of_cards": answers}
+    written = Written()
+    given = {"prediction": 1, "answer": next(iter(answers.values())), "of_cards": answers}
     folds.visit_fold(written, folds.Fold(label=title, **given, classes=["qt-answered"]))
     lists = "".join(folds.of_card(card, answer, answers) for card, answer in answers.items())
     return f'{written.body[0]}<div class="qt-verdicts">{lists}</div></details>'

@@ -96,7 +96,8 @@ def test_bytes_in_flight_decide_the_bandwidth(by):
 
 def test_strides_and_waiting(by):
     chip, useful = memory.load(), {name: 1 / point.ns for name, point in points("stride").items()}
-    assert useful["8 + 0"] == approx(useful["1 + 0"] / 8, rel=0.1) and useful["32 + 0"] < useful["8 + 0"] / 2
+    assert useful["8 + 0"] == approx(useful["1 + 0"] / 8, rel=0.1)
+    assert useful["32 + 0"] < useful["8 + 0"] / 2
     assert all(0.7 < useful[late] / useful["1 + 0"] < 0.8 for late in ("1 + 1", "1 + 4", "1 + 8"))
     assert useful["1 + 16"] / useful["1 + 0"] == approx(by(0.75, 0.87), abs=0.01)
     for stride, sectors in ((8, 1), (16, 2)):  # a sector alone costs 64 bytes
@@ -120,7 +121,8 @@ def test_strides_and_waiting(by):
 def test_bank_conflicts_hide_behind_hbm_until_they_take_longer(by):
     chip = memory.load()
     for point in chip.series("beside"):
-        shared, hbm = 8 * chip.point("conflict", point.name).ns, 2048 * chip.sms / chip.bandwidth_gb_s("HBM")
+        shared = 8 * chip.point("conflict", point.name).ns
+        hbm = 2048 * chip.sms / chip.bandwidth_gb_s("HBM")
         both = 2048 * chip.sms * point.ns
         if (point.name, by(1, 0)) == ("16", 1):
             assert 1.2 * hbm < both < hbm + shared
@@ -153,7 +155,8 @@ def test_what_publishing_at_a_cluster_barrier_costs_is_where_the_cards_differ(on
 
 def test_where_many_addresses_become_cheaper_is_not_the_card_s(on_an_h100):
     h100, h200 = ({n: p.ns for n, p in points("atomic", memory_of(name)).items()} for name in ("h100", "h200"))
-    assert h100["32 x 1 x 512"] < 0.7 * h100["32 x 1 x 1024"] and h200["32 x 1 x 1024"] < 0.7 * h200["32 x 1 x 512"]
+    assert h100["32 x 1 x 512"] < 0.7 * h100["32 x 1 x 1024"]
+    assert h200["32 x 1 x 1024"] < 0.7 * h200["32 x 1 x 512"]
 
 
 def test_a_loop_keeps_in_flight_what_its_source_says(on_an_h100):
@@ -301,7 +304,8 @@ def test_softmax_online_alone_does_not_pay():
         found = {N: qt.recorded("softmax", dtype, N=N, ladder=True) for N in (*ROWS, LONG)}
         return [N for N, each in found.items() if each["three-pass"].us > times * each["online"].us]
 
-    assert gaining("float32", 1.01) == [4096, 16384, 32768, LONG] and gaining("bfloat16", 1.03) == [LONG]
+    assert gaining("float32", 1.01) == [4096, 16384, 32768, LONG]
+    assert gaining("bfloat16", 1.03) == [LONG]
 
 
 def test_each_further_rung_of_softmax(by):
@@ -424,7 +428,8 @@ def test_rmsnorm_backward_pipelined(by):
         return 1 - parts / pipelined
 
     assert (gain("bfloat16", 4096) > 0.05) == by(True, False) and gain("bfloat16", 8192) > 0.05
-    assert gain("bfloat16", 1024) < 0 and gain("float32", 1024) < 0.01 and abs(gain("float32", 4096)) < 0.02
+    assert gain("bfloat16", 1024) < 0 and gain("float32", 1024) < 0.01
+    assert abs(gain("float32", 4096)) < 0.02
     busy = [profile.load()("rmsnorm backward", one, 4096).of_main("dram_percent") for one in ("parts", "pipelined")]
     assert busy[1] > busy[0] + 2 and by([round(one) for one in busy] == [73, 85], True)
 
@@ -521,7 +526,8 @@ def test_case_files_what_each_verdict_rests_on(by):
         assert tuned.of_main("warps") == approx(default.of_main("warps") / 2, rel=0.02)
         twice, once = (tuned.total(name) * 32 / tuned.matrix_bytes for name in ("l1_load_sectors", "dram_read_bytes"))
         assert twice == approx(2, rel=0.01) and 2 - once / 32 == approx(1 / 8, abs=0.01)
-    liger, lost = counted("softmax", "liger", 65536), 1 - ours("softmax", "float32", 65536, "liger").of_copy
+    liger = counted("softmax", "liger", 65536)
+    lost = 1 - ours("softmax", "float32", 65536, "liger").of_copy
     assert 0.5 * lost < 1 - 2 / (liger.reads + liger.writes) < lost
     # All spilled stores reach L2, which looks up each sector half a time more; most of the loads do not.
     stores, loads = ([liger.total(f"{w}_{what}_sectors") for w in ("l1", "local")] for what in ("store", "load"))
@@ -546,7 +552,8 @@ def test_case_files_cudnns_loss_leaves_the_line_through_its_two_shorter_sizes(on
     assert behind["cudnn"].us / behind["ours"].us == approx(1.01, abs=0.003)
     cudnn, quack, ships = cases = [profile.load()("rmsnorm", name, 16384) for name in ("cudnn", "quack", "ours")]
     assert [launch["kernel"] for launch in cudnn.launches] == ["ln_tma_fwd_kernel"]
-    assert cudnn.of_main("blocks") == 132 and cudnn.of_main("warps") == 4 and not cudnn.of_main("l1_load_requests")
+    assert cudnn.of_main("blocks") == 132 and cudnn.of_main("warps") == 4
+    assert not cudnn.of_main("l1_load_requests")
     assert cudnn.reads == approx(1, abs=0.01) and 4 <= cudnn.of_main("smem_bytes") / (2 * 16384) < 5
     assert cudnn.of_main("l1_store_sectors") == cudnn.M
     (timed,) = bench.load_records(operation="rmsnorm")
@@ -622,10 +629,12 @@ def test_an_h100_s_cells_below_the_bar_and_their_sweeps(root, on_an_h100):
     rows = [row for row in results.rows(found) if row["operation"] != "copy"]
     missed = [row for row in rows if row["verdict"] == "slower"]
     standing = (root / "bench/STANDING.md").read_text(encoding="utf-8")
-    assert f"Of {len(rows)} cells" in standing and f"{len(rows) - len(missed)} reach 0.995" in standing
+    assert f"Of {len(rows)} cells" in standing
+    assert f"{len(rows) - len(missed)} reach 0.995" in standing
     tuned = [row for row in rows if "compile tuned" in row["ratios"]]
     at_four = [row for row in tuned if row["N"] in (1024, 4096, 16384, 65536) and row["M"] > 8192]
-    assert len(tuned) == 98 and len(at_four) == 11 * 2 * 4 and sum(row["N"] == 262144 for row in tuned) == 6
+    assert len(tuned) == 98 and len(at_four) == 11 * 2 * 4
+    assert sum(row["N"] == 262144 for row in tuned) == 6
     others = [row for row in tuned if row not in at_four and row["N"] != 262144]
     assert [(row["operation"], row["dtype"]) for row in others] == 4 * [("softmax", "float32")]
     by_cudnn = [row["operation"] for row in rows if "cudnn" in row["ratios"]]
@@ -700,4 +709,5 @@ def test_four_gpus_gain_more_from_float32_most_of_all_where_the_exchange_weighs(
     narrow, wide = speed_ups("bfloat16"), speed_ups("float32")
     gains = {size: wide[size] / narrow[size] for size in wide}
     assert len(gains) == 4 and min(gains.values()) > 1.05
-    assert max(gains, key=gains.get) == (4096, 32000) and min(gains, key=gains.get) == (16384, 151936)
+    assert max(gains, key=gains.get) == (4096, 32000)
+    assert min(gains, key=gains.get) == (16384, 151936)

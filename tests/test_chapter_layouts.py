@@ -2,10 +2,9 @@
 
 import importlib.util
 import json
-import subprocess
-import sys
 
 import pytest
+from running import python
 
 from quack_tutorial import myst
 
@@ -55,7 +54,7 @@ def answer(root, tmp_path_factory):
     cells = [cell.source for cell in chapter.cells if cell.cell_type == "code"]
     file = tmp_path_factory.mktemp("chapter") / "chapter.py"
     file.write_text("\n\n".join([*cells, ASK]), encoding="utf-8")
-    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=300, cwd=root)
+    done = python(str(file), timeout=300, cwd=root)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.rpartition("answer ")[2])
 
@@ -87,7 +86,8 @@ def test_the_kernels_compile_to_what_the_chapter_says(answer):
 def test_every_mistake_that_the_chapter_offers_is_found_but_the_one_it_names(answer):
     found = {edit: said for edit, found, said in answer["broken"] if found}
     assert [edit for edit, found, _ in answer["broken"] if not found] == ["`tC[tidx, v]` made `tC[v, tidx]`"]
-    assert len(answer["broken"]) == 15 and {said.partition(": ")[2].partition(":")[0] for said in found.values()} == {
+    assert len(answer["broken"]) == 15
+    assert {said.partition(": ")[2].partition(":")[0] for said in found.values()} == {
         "Out of bounds",
         "value is bound first inside a dynamic `if` or loop, so it is gone after it; give it a value before",
         "value changes type in a dynamic `if` or loop",

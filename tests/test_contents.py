@@ -56,7 +56,7 @@ def test_a_figure_is_found_with_its_place_title_and_origin(contents):
 
 
 @pytest.mark.parametrize("name", records.cards())
-def test_every_version_of_the_climb_is_recorded_at_both_lengths_and_has_its_page(root, contents, name):
+def test_every_version_of_the_climb_is_recorded_and_has_its_page(root, contents, name):
     with card.taken_for(name):
         found = [contents.recorded("softmax", "float32", N=N, ladder=True) for N in contents.LENGTHS]
     for version, _, page in contents.CLIMB:

@@ -32,7 +32,8 @@ def test_waiting_and_what_is_busiest_are_legs_of_a_right_triangle():
     few = cost.predict(4e9, 1000, MADE)  # 16,000 us of waiting
     assert (few.time_us, few.gb_s, few.bound) == (pytest.approx(16031, abs=1), pytest.approx(249.5, abs=0.1), "latency")
     even = cost.predict(4e9, 16000, MADE)
-    assert even.time_us == pytest.approx(1000 * 2**0.5) and even.clocks_us["latency"] == pytest.approx(1000)
+    assert even.time_us == pytest.approx(1000 * 2**0.5)
+    assert even.clocks_us["latency"] == pytest.approx(1000)
     assert str(few) == "16,031.2 us at 250 GB/s, bound by latency (predicted)"
     busy = cost.predict(4e9, hierarchy=MADE, instructions=100 * 7128 * 2000)  # 7.128 a ns and SM
     assert (busy.time_us, busy.bound) == (pytest.approx(2000, rel=0.01), "instructions")
@@ -48,7 +49,8 @@ def test_a_further_pass_comes_from_l2_as_far_as_its_rows_fill_two_thirds_of_it(n
     assert [round(cost.missed(share * l2, found), 2) for share in (0.1, 0.66, 1.0, 1.25, 9)] == [0, 0, 0.57, 1, 1]
     once = cost.predict(1e9, 32768, found, again=(32768,), in_work=0.1 * l2)
     twice = cost.predict(1e9, 32768, found, again=(32768,), in_work=2 * l2)
-    assert twice.clocks_us["bandwidth"] == 2 * once.clocks_us["bandwidth"] and once.time_us < 0.7 * twice.time_us
+    assert twice.clocks_us["bandwidth"] == 2 * once.clocks_us["bandwidth"]
+    assert once.time_us < 0.7 * twice.time_us
 
 
 def off():
@@ -95,7 +97,8 @@ def test_of_what_ships_on_which_it_was_not_fitted_the_model_is_off_by_less_than_
             held = cells.get(CellKey(operation, dtype, counted["M"], N))
             if version != "ours" or held is None:
                 continue
-            nbytes, config = counted["M"] * N * ITEM_BYTES[dtype], sizes(operation, 8 * ITEM_BYTES[dtype], N)
+            nbytes = counted["M"] * N * ITEM_BYTES[dtype]
+            config = sizes(operation, 8 * ITEM_BYTES[dtype], N)
             piece = N * ITEM_BYTES[dtype] // config.blocks_per_row * config.rows_per_block
             at_once = 16 * config.threads_per_block * config.vectors_at_once or piece * max(1, config.stages)
             blocks = cost.blocks_per_sm(counted["threads"], counted["registers"], counted["smem_bytes"])

@@ -178,7 +178,8 @@ def bound(statement):
 
 def before(sources, exercise):
     """The statements of the cells before an exercise on which it rests."""
-    kept, names = [], {node.id for node in ast.walk(ast.parse(exercise)) if isinstance(node, ast.Name)}
+    kept = []
+    names = {node.id for node in ast.walk(ast.parse(exercise)) if isinstance(node, ast.Name)}
     for source in reversed(sources):
         for statement in reversed(ast.parse(source).body):
             if bound(statement) & names:

@@ -152,7 +152,7 @@ print(6 * 7)
 
 
 @pytest.mark.parametrize("strict", ["", "1"])
-def test_a_cell_that_raised_or_wrote_to_stderr_is_named_and_fails_a_strict_build_alone(root, tmp_path, strict):
+def test_a_cell_that_raised_or_wrote_to_stderr_fails_a_strict_build(root, tmp_path, strict):
     yaml = pytest.importorskip("yaml", reason="the settings are YAML")
     dry = subprocess.run(["make", "-n", "-B", "book", f"STRICT={strict}"], cwd=root, capture_output=True, text=True)
     *_, options = re.findall(r"jupyter-book build \.(.*)", dry.stdout)  # after that of a first look

@@ -133,7 +133,8 @@ def test_the_changelog_begins_with_this_version(root):
     text = (root / "book/changelog.md").read_text(encoding="utf-8")
     version, day = re.search(r"^## (\S+) \((\S+)\)$", text, re.MULTILINE).groups()
     cited = yaml.safe_load((root / "CITATION.cff").read_text(encoding="utf-8"))
-    assert version == quack_tutorial.__version__ == cited["version"] and day == str(cited["date-released"])
+    assert version == quack_tutorial.__version__ == cited["version"]
+    assert day == str(cited["date-released"])
 
 
 def test_each_page_can_be_edited_reported_and_cited(root, small):
@@ -145,7 +146,8 @@ def test_each_page_can_be_edited_reported_and_cited(root, small):
         foot = page(site, name).select_one(".qt-foot")
         links = {link.get_text(): link["href"] for link in foot.select("a")}
         assert foot.get_text().startswith(f"Version {quack_tutorial.__version__}, ")
-        assert links["Edit this page"] == f"{REPOSITORY}/edit/main/{source}" and (root / source).exists()
+        assert links["Edit this page"] == f"{REPOSITORY}/edit/main/{source}"
+        assert (root / source).exists()
         report = links["Report an error on this page"]
         assert report.startswith(f"{REPOSITORY}/issues/new?title=5.%20Block%20reduce%3A%20&body=Page%3A%20https")
         assert f"Version%3A%20{quack_tutorial.__version__}" in report
@@ -154,7 +156,8 @@ def test_each_page_can_be_edited_reported_and_cited(root, small):
     cited = page(site, "book/help")
     place = links["Cite this book"].split("#")[1]
     assert f"version = {{{quack_tutorial.__version__}}}" in cited.find(id=place).find_next("pre").get_text()
-    assert "Report an error on this page" in (text := cited.article.get_text()) and "without the address" not in text
+    assert "Report an error on this page" in (text := cited.article.get_text())
+    assert "without the address" not in text
 
 
 def test_comments_are_below_each_page_once_they_are_set(small):
@@ -330,7 +333,8 @@ def test_the_built_site_tells_of_each_page(built):
         for file in pictures:
             with Image.open(file) as drawn:
                 shown = drawn.convert("L").crop((56, 200, 1144, 600)).point(lambda light: 255 * (light < 245))
-                assert drawn.size == (1200, 630) and shown.getbbox(), f"{file.name} shows nothing below its title"
+                assert drawn.size == (1200, 630), f"{file.name} shows nothing below its title"
+                assert shown.getbbox(), f"{file.name} shows nothing below its title"
 
 
 def test_the_built_site_without_addresses_names_none(root, built):
@@ -339,4 +343,5 @@ def test_the_built_site_without_addresses_names_none(root, built):
     assert (site / "sitemap.xml").exists() == bool(settings["html"]["baseurl"])
     text = page(site, names[3]).select_one(".qt-foot").get_text()
     assert ("Edit this page" in text) == ("Report an error on this page" in text) == bool(settings["repository"]["url"])
-    assert not settings["sphinx"]["config"]["comments"] and not page(site, names[3]).select('script[src^="http"]')
+    assert not settings["sphinx"]["config"]["comments"]
+    assert not page(site, names[3]).select('script[src^="http"]')

@@ -23,7 +23,8 @@ def test_torch_s_names_find_their_rows():
     assert hardware.find("NVIDIA H200").bandwidth_gb_s == 4800
     assert hardware.find("NVIDIA H100 80GB HBM3").bandwidth_gb_s == 3350
     assert hardware.find("NVIDIA H100 PCIe").sms == 114
-    assert hardware.find("NVIDIA A100-SXM4-80GB").card == "a100_80" and hardware.find("NVIDIA T4") is None
+    assert hardware.find("NVIDIA A100-SXM4-80GB").card == "a100_80"
+    assert hardware.find("NVIDIA T4") is None
 
 
 def test_a_card_has_a_name_that_a_folder_and_a_package_can_have():

@@ -4,11 +4,10 @@ Imports inside functions count. Two files that import each other are refused whe
 """
 
 import ast
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from running import python
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 HEAVY = {"cutlass", "cuda", "torch", "matplotlib"}
@@ -167,7 +166,8 @@ def test_a_circle_is_found(tmp_path):
     assert circles(tmp_path) == ["bench.a", "bench.b"]
 
 
-KERNEL, TENSOR, RACES = "quack_tutorial.kernels.copy", "cutesim.memory.tensor", "cutesim.analysis.races"
+KERNEL, TENSOR = "quack_tutorial.kernels.copy", "cutesim.memory.tensor"
+RACES = "cutesim.analysis.races"
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_the_rules_can_be_broken(module, source, broken):
 @pytest.mark.parametrize("names", ["quack_tutorial, quack_tutorial.cli, quack_tutorial.machine", "cutesim.simulation"])
 def test_importing_it_loads_nothing_heavy(names):
     script = f"import sys, {names}; print(sorted({HEAVY!r} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = python("-c", script, check=True)
     assert done.stdout.strip() == "[]"
 
 

@@ -6,6 +6,7 @@ import sys
 import warnings
 
 import pytest
+from running import python
 
 from bench import ours
 from quack_tutorial import compiler, kernel_cache
@@ -50,7 +51,8 @@ def test_without_a_folder_nothing_is_kept(monkeypatch):
     for change in (lambda: None, lambda: monkeypatch.delenv(kernel_cache.VARIABLE)):
         change()
         assert kernel_cache.folder() is None
-        assert kernel_cache.keep("a" * 32, write(b"code")) is None and kernel_cache.find("a" * 32) is None
+        assert kernel_cache.keep("a" * 32, write(b"code")) is None
+        assert kernel_cache.find("a" * 32) is None
 
 
 def test_a_folder_that_cannot_be_written_is_named_once(tmp_path, monkeypatch):
@@ -69,9 +71,7 @@ def test_names_are_the_same_in_every_process_and_tell_parts_apart():
         here = kernel_cache.key(*eval(PARTS))
     script = f"from quack_tutorial import kernel_cache; print(kernel_cache.key(*{PARTS}))"
     for seed in ("1", "2"):
-        done = subprocess.run(
-            [sys.executable, "-c", script], capture_output=True, text=True, env={**os.environ, "PYTHONHASHSEED": seed}
-        )
+        done = python("-c", script, env={**os.environ, "PYTHONHASHSEED": seed})
         assert done.stdout.strip() == here, done.stderr
     different = [(1,), (1.0,), ("1",), (True,), ((1,),), ([1],), ("1", ""), ("", "1"), ((lambda a: a + 2).__code__,)]
     names = {kernel_cache.key(*parts) for parts in different}
@@ -130,7 +130,8 @@ def test_what_is_compiled_ahead_is_found_where_the_place_is_the_same(folder, mon
 
     try:
         at("here")
-        assert compiler.precompile(kernel, spec, spec) and not compiler.precompile(kernel, spec, spec)
+        assert compiler.precompile(kernel, spec, spec)
+        assert not compiler.precompile(kernel, spec, spec)
         assert sorted(path.suffix for path in folder.iterdir()) == [".o", ".ptx"]
         assert next(folder.glob("*.o")).read_bytes()[:4] == b"\x7fELF"
         monkeypatch.setattr(compiler, "_processor", lambda: "another one")

@@ -4,7 +4,6 @@ import importlib
 import multiprocessing
 import os
 import re
-import subprocess
 import sys
 import types
 from collections import Counter
@@ -12,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from running import python
 
 pytest.importorskip("cutlass", reason="CuTe DSL is not installed")
 
@@ -77,7 +77,8 @@ def test_softmax_of_aligned_rows_moves_each_element_once_in_128_bit_accesses(N, 
     assert count(r"ld\.global", text) == count(r"ld\.global\S*\.v4\.b32", text)
     assert count(r"st\.global", text) == count(r"st\.global\.v4\.b32", text) == stores
     # One butterfly for the maximum and one for the sum: within warps, between the warps of a block, between blocks.
-    threads, exchange, blocks = kernel.config.threads_per_row, kernel.exchange, kernel.config.blocks_per_row
+    threads, exchange = kernel.config.threads_per_row, kernel.exchange
+    blocks = kernel.config.blocks_per_row
     warps = exchange.warps if exchange.in_block else 1
     senders = blocks * exchange.senders if blocks > 1 else 1
     rounds = sum((slots - 1).bit_length() for slots in (min(threads, 32), warps, senders))
@@ -264,7 +265,7 @@ assert len(found) == 4 and ".entry" in compiler.ptx(SoftmaxOnline(), spec, spec)
 
 def test_threads_may_compile_their_first_kernels_together_and_leave_no_file_behind(tmp_path):
     # In a folder of its own: other tests compile at the same time, and their files are there for a moment.
-    done = subprocess.run([sys.executable, "-c", TOGETHER], cwd=tmp_path, capture_output=True, text=True)
+    done = python("-c", TOGETHER, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert not list(tmp_path.iterdir())
 
@@ -282,7 +283,8 @@ def test_weights_stay_in_shared_memory_with_a_single_stage_where_a_bulk_copy_bri
         return RMSNormBackward(cutlass.Float32, N, weight_dtype=weight, config=config).weight_pipeline.stages
 
     # Pieces of rows of 516 are no multiple of 16 bytes of 16-bit weights: these come to registers.
-    assert kept(cutlass.Float32) == 1 and kept(cutlass.BFloat16) == 0 and kept(cutlass.BFloat16, N=520) == 1
+    assert kept(cutlass.Float32) == 1 and kept(cutlass.BFloat16) == 0
+    assert kept(cutlass.BFloat16, N=520) == 1
     assert kept(cutlass.Float32, stages=2) == 0 and kept(None) == 0
 
 
@@ -298,7 +300,7 @@ def test_processes_that_compile_the_same_kernel_do_not_read_each_others_half():
 def test_a_folder_for_the_dsl_s_files_is_used_and_left_empty_and_changes_no_kernel_s_name(tmp_path):
     code = "from tests.test_kernels_compile import *; print(hash_of_softmax(0), compiler._environment())"
     environment = {**os.environ, compiler.DUMP_FOLDER: str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    done = python("-c", code, env=environment)
     assert done.stdout.split() == f"{hash_of_softmax(0)} {compiler._environment()}".split(), done.stderr
     assert not list(tmp_path.glob("*.ptx")) and list(tmp_path.glob("*.lock"))
 
@@ -506,7 +508,7 @@ TAUGHT = r"^\s+(?:@!?%p\d+ )?((?:ld|st)\.(?:global|shared|async)|shfl|bar|mbarri
         ("rmsnorm", "read twice", "bfloat16", 131072),
     ),
 )
-def test_any_address_costs_whole_vectors_no_instruction_but_for_addresses(operation, plain, dtype, N):
+def test_any_address_costs_whole_vectors_nothing_but_addresses(operation, plain, dtype, N):
     counts = []
     for version in (plain, "any address"):
         found = re.findall(TAUGHT + r"([\w.:]*)", ours.ptx(operation, version, dtype, N)[0], re.M)
@@ -554,10 +556,8 @@ def test_a_copy_to_shared_memory_passes_l1_only_if_it_is_asked_to(monkeypatch):
 
 @pytest.mark.parametrize("how, local", [("by_index", 20), ("by_steps", 0)])
 def test_the_listings_of_chapter_11_s_turned_rows_are_what_is_compiled(in_chapter, how, local):
-    chapter, listing = (
-        in_chapter("11-profiler.md", "class Turn:", "x = "),
-        listings.load(f"turn-{how.replace('_', '-')}"),
-    )
+    chapter = in_chapter("11-profiler.md", "class Turn:", "x = ")
+    listing = listings.load(f"turn-{how.replace('_', '-')}")
     spec = TensorSpec(listing.dtype, ("M", listing.N), ("stride", 1))
     assert ptx_hash("\n".join(listing.ptx)) == ptx_hash(ptx(chapter.Turn(getattr(chapter, how)), spec, spec))
     assert sum("STL" in line or "LDL" in line for line in listing.sass) == local

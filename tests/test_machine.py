@@ -127,7 +127,7 @@ def test_pip_is_named_so_that_it_installs_here(monkeypatch):
     ("setting", "capabilities", "permitted"),
     [("1", "0000000000000000", False), ("0", "0000000000000000", True), ("1", "000001ffffffffff", True)],
 )
-def test_the_counters_are_for_everybody_or_for_administrators(tmp_path, setting, capabilities, permitted):
+def test_the_counters_are_for_all_or_for_administrators(tmp_path, setting, capabilities, permitted):
     for name, text in (
         ("driver/nvidia/params", f"ResmanDebugLevel: 4294967295\nRmProfilingAdminOnly: {setting}\n"),
         ("self/status", f"Name:\tpython\nCapEff:\t{capabilities}\nCapBnd:\t0\n"),
@@ -201,7 +201,7 @@ def test_torch_is_read_without_importing_it(monkeypatch, tmp_path):
     assert machine.find_torch() == {"torch": "2.13.0+cpu", "torch_cuda": None}
 
 
-def test_start_prints_the_sentence_and_answers_imports_only_in_a_notebook_without_the_dsl(monkeypatch, capsys):
+def test_start_answers_imports_only_in_a_notebook_without_the_dsl(monkeypatch, capsys):
     answered = []
     namespace = {}
     loading = types.ModuleType("cutesim.language.loading")
@@ -228,7 +228,8 @@ def test_start_prints_the_sentence_and_answers_imports_only_in_a_notebook_withou
     monkeypatch.setattr(machine, "detect", lambda: judged(torch=None, torch_cuda=None))
     quack_tutorial.start()
     said = capsys.readouterr().out.splitlines()
-    assert len(said) == 2 and said[1].startswith(f"torch is not installed in this environment ({sys.prefix})")
+    assert len(said) == 2
+    assert said[1].startswith(f"torch is not installed in this environment ({sys.prefix})")
     assert said[1].endswith("pip install 'torch>=2.11'")
 
 

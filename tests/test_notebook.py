@@ -29,10 +29,12 @@ def test_lengths_of_all_kinds_are_drawn(step, most):
     drawn = [qt.lengths(step, most) for _ in range(30)]
     for lengths in drawn:
         assert lengths[0] == step and not any(N % step for N in lengths)
-        assert any(N > step and N // step % 2 for N in lengths) and any(N // step % 2 == 0 for N in lengths)
+        assert any(N > step and N // step % 2 for N in lengths)
+        assert any(N // step % 2 == 0 for N in lengths)
         assert [N for N in lengths if N > most] == [N for N in lengths if 2 * most <= N <= 3 * most] != []
     assert most // step < 8 or len(set(map(tuple, drawn))) > 1
-    assert (qt.drawn(9, 9) != qt.drawn(9, 9)).any() and (abs(abs(qt.drawn(9, 1, shift=2000)) - 2000) <= 999).all()
+    assert (qt.drawn(9, 9) != qt.drawn(9, 9)).any()
+    assert (abs(abs(qt.drawn(9, 1, shift=2000)) - 2000) <= 999).all()
 
 
 def test_pairs_of_lengths_have_each_of_them():
@@ -82,7 +84,8 @@ def test_recorded_speeds_are_the_records():
 def test_each_line_names_whose_share_it_is():
     reads = str(qt.recorded("cross-entropy", "float32", N=8192, ladder=True)).splitlines()
     assert reads[0] == "cross-entropy float32 32768 x 8192, beside the best read of the same size"
-    assert reads[1].startswith("two-pass ") and "% of the best read " in reads[1] and reads[1].endswith(" of the peak")
+    assert reads[1].startswith("two-pass ") and "% of the best read " in reads[1]
+    assert reads[1].endswith(" of the peak")
     assert "% of the best copy" in str(qt.recorded("softmax", "float32", N=4096)).splitlines()[1]
     assert max(map(len, reads)) <= notebook.WIDTH
 
@@ -97,7 +100,8 @@ def test_what_was_not_measured_is_named_in_one_line_at_the_end(capsys):
     ]
     qt.print_lacking([])
     lacking = cells["N =   1234"]
-    assert capsys.readouterr().out == "" and not lacking and "1234: not measured on an H100 yet." in str(lacking)
+    assert capsys.readouterr().out == "" and not lacking
+    assert "1234: not measured on an H100 yet." in str(lacking)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +142,8 @@ def test_the_time_of_a_loss_is_set_beside_reads(monkeypatch):
     )
     x, out = torch.zeros(9500).as_subclass(OnGpu), torch.zeros(500).as_subclass(OnGpu)
     loss = qt.time(lambda x, out: out.add_(x.sum()), x, out)
-    assert loss.ruler == "read" and loss.of_ruler == pytest.approx(0.95) and loss.of_copy == pytest.approx(1.4)
+    assert loss.ruler == "read" and loss.of_ruler == pytest.approx(0.95)
+    assert loss.of_copy == pytest.approx(1.4)
     copy = qt.time(lambda x, y: y.copy_(x), x, x.clone())
     assert copy.ruler == "copy" and copy.of_ruler == pytest.approx(1.4)
 

@@ -174,7 +174,8 @@ def FakeLaunch(seen, kernel, specs, *args):
             known = sizes.setdefault(said, is_so) if isinstance(said, str) else said
             assert known == is_so, (name, said)
         steps = [s for said, s in zip(spec.stride, arg.stride(), strict=True) if isinstance(said, str)]
-        assert all(step * arg.element_size() % spec.align == 0 for step in steps) and arg.data_ptr() % spec.align == 0
+        assert all(step * arg.element_size() % spec.align == 0 for step in steps)
+        assert arg.data_ptr() % spec.align == 0
     seen.append(kernel)
 
 

@@ -44,7 +44,8 @@ def rows(device):
 def calls(device):
     """name -> (ours, torch's): each operation as a function of its (3, N) input."""
     w, b, r = (randn(device, *shape, seed=seed) for seed, shape in enumerate(((N,), (N,), (3, N)), 1))
-    target, ignored = torch.tensor([0, 2, 4], device=device), torch.tensor([0, -100, 4], device=device)
+    target = torch.tensor([0, 2, 4], device=device)
+    ignored = torch.tensor([0, -100, 4], device=device)
     return {
         "softmax": (ops.softmax, lambda x: torch.softmax(x, -1)),
         "rmsnorm": (lambda x: ops.rmsnorm(x, w, b, eps=EPS), lambda x: F.rms_norm(x, (N,), w, EPS) + b),
@@ -410,7 +411,8 @@ def test_threads_may_call_together(device):
     def work(k):
         try:
             for columns in (7, 9):  # sizes of which no other test is the first
-                x, w = randn(device, 3, columns, seed=k).requires_grad_(), randn(device, columns).requires_grad_()
+                x = randn(device, 3, columns, seed=k).requires_grad_()
+                w = randn(device, columns).requires_grad_()
                 target = torch.tensor([0, 2, 4], device=device)
                 gate.wait(timeout=60)
                 loss = ops.cross_entropy(ops.rmsnorm(ops.softmax(x), w, eps=EPS), target)

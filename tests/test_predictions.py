@@ -41,7 +41,8 @@ def test_every_prediction_of_the_chapters_says_what_it_asks_and_is_judged(root, 
         assert len(PREDICT.findall(text)) == len(asked) == len(judged), chapter.name
         # In their order, but for what is answered later.
         at_once = [name for name, _ in asked if name == "guess"]
-        assert [name for name in judged if name == "guess"] == at_once and sorted(judged) == sorted(n for n, _ in asked)
+        assert [name for name in judged if name == "guess"] == at_once
+        assert sorted(judged) == sorted(n for n, _ in asked)
 
 
 # The rules in the page and in the notebook ---------------------------------------------------------------------------
@@ -195,7 +196,8 @@ def test_predictions_by_keyboard_and_after_a_reload(root, folds, tmp_path):
     assert seen["again"] == ["sectors: you said 12, it is 12: right"]
     assert seen["reloaded"] == ["5", first, second, "12", seen["again"]]
     # Once the answer was shown, the guess stays what it was, and another one is marked.
-    assert seen["unread"][0].startswith("“1/0” cannot be read as a number") and not seen["unread"][1]
+    assert seen["unread"][0].startswith("“1/0” cannot be read as a number")
+    assert not seen["unread"][1]
     late = " (you said “{}” after the answer was shown, which does not count)"
     assert seen["changed"] == [[first[0] + late.format("7"), first[1]], ["words: 4" + late.format("5")]]
     assert seen["changed_reloaded"] == ["7", *seen["changed"]]
@@ -226,5 +228,6 @@ def test_predictions_by_keyboard_and_after_a_reload(root, folds, tmp_path):
     assert verdicts[0] == "shuffles a warp: you said 7, it is 7: right"
     assert seen["unkept"].startswith("This browser does not keep your guess")
     assert seen["forbidden_late"][0] == verdicts[0] + late.format("8")
-    assert seen["junk"] == ["bytes: you said 1,024, it is 1,000: right"] * len(seen["junk"]) and len(seen["junk"]) > 8
+    assert seen["junk"] == ["bytes: you said 1,024, it is 1,000: right"] * len(seen["junk"])
+    assert len(seen["junk"]) > 8
     assert forbidden.startswith("This browser does not let the page keep anything")

@@ -62,12 +62,14 @@ def test_links_lead_into_the_file_or_out_of_the_book(text):
     ids = re.findall(r'\sid="([^"]+)"', text)
     assert len(ids) == len(set(ids))
     assert {link[1:] for link in links if link.startswith("#")} <= set(ids)
-    assert "sandbox" in text and 'url(#notebooks-00-win--c)"' in text and 'id="notebooks-00-win--c"' in text
+    assert "sandbox" in text and 'url(#notebooks-00-win--c)"' in text
+    assert 'id="notebooks-00-win--c"' in text
 
 
 def test_answers_are_open_and_nothing_is_left_of_the_screen(text):
     article = text[text.index("</header>") :]
-    assert re.search(r'<details class="qt-fold" open="">', article) and "<details><summary>188" in article
+    assert re.search(r'<details class="qt-fold" open="">', article)
+    assert "<details><summary>188" in article
     assert "<form" not in article and "<script" not in article and "headerlink" not in article
     assert article.count("<style>") == 1
 

@@ -82,11 +82,8 @@ def test_what_the_simulator_gave_as_well_is_not_kept(script, tmp_path, monkeypat
         folder.mkdir(exist_ok=True)
         script.pack({"x": json.dumps(record).encode()}, folder / script.ARCHIVE)
 
-    same, measured, figure = (
-        {"text": "Right: all 5 numbers; largest error 3.4e-07."},
-        {"text": "12 us"},
-        {"text/html": "<p>5 <b>sectors</b></p>"},
-    )
+    same, measured = {"text": "Right: all 5 numbers; largest error 3.4e-07."}, {"text": "12 us"}
+    figure = {"text/html": "<p>5 <b>sectors</b></p>"}
     player = {"text/html": '<p>7</p><div class="qt-origin">Simulated: drawn from a run.</div>'}
     stub = {"text": "0.1 us on this GPU. No kernel that moves these\nbytes is so fast: it moves fewer"}
     another = {"text": "recorded on one NVIDIA H200, driver 580"}

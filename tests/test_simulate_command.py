@@ -4,10 +4,9 @@ import json
 import os
 import re
 import shlex
-import subprocess
-import sys
 
 import pytest
+from running import python
 
 from quack_tutorial.cli import main
 
@@ -61,10 +60,10 @@ def test_the_fixture_fails_a_test_on_a_finding(root, folder):
     tests = [body, wrong, references, *(compared.format(name) for name in ("right", "other"))]
     (folder / "test_kernel.py").write_text("\n\n".join(tests))
     words = ["-q", "-p", "cutesim.pytest_plugin", "-p", "no:cacheprovider", "--rootdir", ".", "."]
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_THE_DSL, *words],
-        capture_output=True,
-        text=True,
+    done = python(
+        "-c",
+        WITHOUT_THE_DSL,
+        *words,
         cwd=folder,
         env=os.environ | {"PYTHONPATH": str(root), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )

@@ -3,13 +3,13 @@
 import builtins
 import linecache
 import re
-import subprocess
 import sys
 import traceback
 from pathlib import Path
 
 import numpy as np
 import pytest
+from running import python
 
 import quack_tutorial as qt
 from cutesim.context import NotSimulated, SimulationError, told
@@ -160,7 +160,7 @@ def test_the_real_compiler_is_told_with_the_kernels_line_too(tmp_path, monkeypat
         assert told(raised.value) == [f"{where}: {said}", f"    {where}:  mO[tidx] = {value}"]
 
 
-def test_a_folder_that_cannot_be_written_gives_a_sentence_and_not_a_wrong_ptx(tmp_path, monkeypatch):
+def test_a_folder_that_cannot_be_written_gives_a_sentence(tmp_path, monkeypatch):
     pytest.importorskip("cutlass", reason="CuTe DSL is not installed")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv(compiler.DUMP_FOLDER, raising=False)
@@ -188,7 +188,7 @@ def test_ipython_shows_the_sentence_alone():
     call = "import numpy as np, quack_tutorial as qt\nx = np.zeros(32, np.float32)\nqt.launch(double, x, x.copy())"
     cells = [answered, KERNEL.format(value="2 * mXX[tidx]", threads=32), call]
     script = NOTEBOOK.format(cells=cells)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = python("-c", script, check=True)
     assert done.stdout.splitlines() == [
         "cell 2:7: name 'mXX' is not defined; did you mean mX?",
         "    cell 2:7:  mO[tidx] = 2 * mXX[tidx]",
@@ -199,10 +199,11 @@ def test_a_script_on_the_simulator_ends_with_the_sentence_alone(tmp_path):
     script = tmp_path / "script.py"
     call = "import numpy as np, quack_tutorial as qt\nx = np.zeros(32, np.float32)\nqt.launch(double, x, x.copy())"
     script.write_text(KERNEL.format(value="2 * mX[tidx]", threads=64) + call)
-    done = subprocess.run([sys.executable, "-m", "cutesim", str(script)], capture_output=True, text=True)
+    done = python("-m", "cutesim", str(script))
     assert done.returncode == 1 and done.stdout == ""
     assert done.stderr.splitlines()[-1] == "    script.py:7:  mO[tidx] = 2 * mX[tidx]"
-    assert done.stderr.startswith("script.py:7: Out of bounds") and len(done.stderr.splitlines()) == 2
+    assert done.stderr.startswith("script.py:7: Out of bounds")
+    assert len(done.stderr.splitlines()) == 2
 
 
 def test_pythons_import_is_left_as_it_is():

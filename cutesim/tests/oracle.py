@@ -145,7 +145,8 @@ def _launch(trace, launch, graph, accesses):
     mine = trace.events[trace.events["launch"] == launch]
     meant = any(e["op"] == Op.FENCE and e["arg"] in REACH or e["op"] == Op.ATOMIC and e["arg"] for e in mine)
     for event in mine:
-        op, step, block, warp = Op(int(event["op"])), int(event["step"]), int(event["block"]), int(event["warp"])
+        op, step, block = Op(int(event["op"])), int(event["step"]), int(event["block"])
+        warp = int(event["warp"])
         line, arg, arg2 = trace.line(event).number, int(event["arg"]), int(event["arg2"])
         places = trace.addresses[event["addresses"]] if event["addresses"] >= 0 else None
         sources = trace.addresses[event["sources"]] if event["sources"] >= 0 else None

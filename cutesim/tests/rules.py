@@ -203,7 +203,8 @@ def st_async_releases_what_its_thread_did_and_a_bulk_copy_does_not(log, transfer
 
 # ---- the async proxy ----
 
-ASYNC, OF_SHARED, OF_GLOBAL = FenceKind.PROXY_ASYNC, FenceKind.PROXY_ASYNC_SHARED, FenceKind.PROXY_ASYNC_GLOBAL
+ASYNC, OF_SHARED = FenceKind.PROXY_ASYNC, FenceKind.PROXY_ASYNC_SHARED
+OF_GLOBAL = FenceKind.PROXY_ASYNC_GLOBAL
 
 
 @rule(20, 23, kind="missing proxy fence", clean=(OF_GLOBAL, ASYNC), found=(None, OF_SHARED))

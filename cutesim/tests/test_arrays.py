@@ -184,7 +184,8 @@ def test_the_compiler_takes_them():
     words += " 7199 shfl.sync.bfly membar.gl ex2.approx"
     assert [word for word in words.split() if word not in text] == []
     text = ptx(k.matrices, whole, torch.zeros((5, 32), dtype=torch.int32))
-    assert "ldmatrix.sync.aligned.m8n8.x4.shared.b16" in text and "ldmatrix.sync.aligned.m8n8.x1.trans" in text
+    assert "ldmatrix.sync.aligned.m8n8.x4.shared.b16" in text
+    assert "ldmatrix.sync.aligned.m8n8.x1.trans" in text
     text = ptx(k.boxed, torch.zeros(32, 64), torch.zeros(8, 32), True)
     assert re.search(r"cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes", text)
     assert "cp.async.bulk.tensor.2d" in ptx(k.copied, torch.zeros(32, 64), torch.zeros(8, 32))

@@ -2,13 +2,12 @@
 
 import json
 import os
-import subprocess
-import sys
 import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
+from running import python
 
 from cutesim import Array
 from cutesim.command import main
@@ -182,7 +181,8 @@ def test_what_a_script_marks_as_dynamic_is_dynamic(tmp_path, capsys):
 
 def test_tensors_of_the_command_line():
     rng = np.random.default_rng(0)
-    assert argument("7", rng) == 7 and argument("1e-5", rng) == 1e-5 and argument("none", rng) is None
+    assert argument("7", rng) == 7 and argument("1e-5", rng) == 1e-5
+    assert argument("none", rng) is None
     x = argument("bf16:2x3:1.5", rng)
     assert isinstance(x, Array) and (x.numpy() == np.full((2, 3), 1.5)).all()
     assert np.isnan(argument("float16:4:nan", rng)).all()
@@ -206,7 +206,8 @@ def test_the_command_s_exit_status_and_json(file, capsys):
     assert main([*words, "--json"]) == 1
     said = json.loads(capsys.readouterr().out)
     assert said["runs"][0]["findings"][0]["kind"] == "out of bounds"
-    assert main(["check", "nowhere.py"]) == 2 and "there is no file nowhere.py" in capsys.readouterr().err
+    assert main(["check", "nowhere.py"]) == 2
+    assert "there is no file nowhere.py" in capsys.readouterr().err
 
 
 REFERENCE = """
@@ -248,7 +249,8 @@ def test_other_results_than_the_reference_s_are_wrong(file, capsys):
         "wrong: 1 of 100 elements of out are not those of other: out[7] is 21 where it gives 22. In float64 the same steps give "
         "21: the formula is wrong, not the precision (exit status 4)"
     )
-    assert main([*words, "--json"]) == 4 and json.loads(capsys.readouterr().out)["verdict"] == "wrong"
+    assert main([*words, "--json"]) == 4
+    assert json.loads(capsys.readouterr().out)["verdict"] == "wrong"
 
 
 def test_findings_as_annotations_of_a_workflow(file, capsys, monkeypatch):
@@ -274,10 +276,15 @@ def test_findings_as_annotations_of_a_workflow(file, capsys, monkeypatch):
 
 
 def test_the_module_is_the_command_too(file):
-    ran = subprocess.run(
-        [sys.executable, "-m", "cutesim", "check", f"{file}:scale", *WORDS[:3], "n=101", "--format", "github"],
-        capture_output=True,
-        text=True,
+    ran = python(
+        "-m",
+        "cutesim",
+        "check",
+        f"{file}:scale",
+        *WORDS[:3],
+        "n=101",
+        "--format",
+        "github",
         cwd=Path(__file__).parents[2],
     )
     assert ran.returncode == 1 and ",line=14,title=out of bounds::" in ran.stdout, ran.stderr
@@ -352,13 +359,7 @@ def test_a_script_of_torch_s_gpu_tensors(root, tmp_path, torch):
     code = (
         "import sys; from cutesim.command import main; sys.exit(main(sys.argv[1:]))" if torch == "torch" else NO_TORCH
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, "check", "twice.py"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(root)},
-    )
+    done = python("-c", code, "check", "twice.py", cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(root)})
     assert done.returncode == 0, done.stdout + done.stderr
     first, note, *_ = done.stdout.splitlines()
     assert first == f"clean: no {LOOKED_FOR} in 1 run (exit status 0)"

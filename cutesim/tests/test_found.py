@@ -90,13 +90,15 @@ def test_a_run_without_findings_says_what_was_looked_for_and_never_that_it_is_ri
     said = "No race, out-of-bounds access, deadlock or unwritten value; results not judged here."
     assert wrong.ok and str(wrong).splitlines()[1] == said
     stub = simulate(k.does_nothing, LANES, np.zeros(32, np.float32))
-    assert stub.ok and str(stub).endswith("moved and exchanged nothing, so there was nothing to check.")
+    assert stub.ok
+    assert str(stub).endswith("moved and exchanged nothing, so there was nothing to check.")
     assert "races not looked for" in str(simulate(k.does_nothing, LANES, np.zeros(32, np.float32), check=False))
 
 
 @pytest.mark.parametrize("read", [True, False])
 def test_a_bulk_store_that_was_read_is_not_yet_written(read):
-    x, out, again = np.arange(1, 33, dtype=np.float32), np.zeros(32, np.float32), np.zeros(1, np.float32)
+    x, out = np.arange(1, 33, dtype=np.float32), np.zeros(32, np.float32)
+    again = np.zeros(1, np.float32)
     run = simulate(k.stored_and_read(read), x, out, again)
     assert (out == x).all()  # when the launch has ended
     if not read:
@@ -207,7 +209,7 @@ def test_what_has_come_before_a_block_allocates_its_place_is_kept():
 
 
 @pytest.mark.parametrize("check", [True, False])
-def test_warps_that_ask_for_more_registers_than_there_are_wait_for_ever_though_no_barrier_parts_them(check):
+def test_warps_that_ask_for_more_registers_than_there_are_wait_for_ever(check):
     assert simulate(k.greedy, np.zeros(384, np.float32), 24, check=check).ok
     if not check:  # test_reports has the finding
         with pytest.raises(SimulationError, match="ask for 66,560 registers"):
@@ -224,7 +226,8 @@ def test_a_search_that_stands_still_ends_in_words(order):
 def test_registers_are_changed_by_whole_warpgroups():
     x = np.zeros(256, np.float32)
     (finding,) = simulate(k.of_one_warp, x, x.copy()).findings
-    assert finding.kind == "language" and "# here" in finding.lines[0].text and "Warp 5" in finding.message
+    assert finding.kind == "language" and "# here" in finding.lines[0].text
+    assert "Warp 5" in finding.message
 
 
 def test_an_argument_that_would_change_nothing_here_is_refused():
@@ -287,4 +290,5 @@ def test_blocks_that_meet_must_fit_a_gpu_at_once(blocks, ok):
     assert run.ok == ok, run
     if not ok:
         (finding,) = run.findings
-        assert finding.kind == "deadlock" and "An H100 holds 132 of the 300 blocks at a time" in finding.message
+        assert finding.kind == "deadlock"
+        assert "An H100 holds 132 of the 300 blocks at a time" in finding.message

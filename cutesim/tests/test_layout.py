@@ -15,7 +15,8 @@ from cutesim.layouts import layout as la
 from cutesim.layouts import layout_algebra as algebra
 
 hypothesis = pytest.importorskip("hypothesis", reason="hypothesis, which draws the layouts, is not installed")
-assume, given, settings, st = hypothesis.assume, hypothesis.given, hypothesis.settings, hypothesis.strategies
+assume, given, settings = hypothesis.assume, hypothesis.given, hypothesis.settings
+st = hypothesis.strategies
 
 # (expression, what it prints); `cute` is our functions or CuTe DSL's, L is make_layout, I is make_identity_layout.
 CASES = [
@@ -297,7 +298,8 @@ def test_dynamic_coordinates_broadcast():
 
 
 def test_elem_less_needs_every_number_below():
-    assert la.elem_less((1, (2, 3)), (2, (3, 4))) and not la.elem_less((1, 3), (2, 3)) and not la.elem_less(5, 5)
+    assert la.elem_less((1, (2, 3)), (2, (3, 4))) and not la.elem_less((1, 3), (2, 3))
+    assert not la.elem_less(5, 5)
     assert la.elem_less((np.arange(4), 0), (2, 1)).tolist() == [True, True, False, False]
 
 
@@ -534,7 +536,8 @@ def test_errors_say_what_does_not_fit(snapshot):
 
 
 def test_layouts_are_values():
-    assert L((4, 8)) == la.Layout((4, 8), (1, 4)) and hash(L((4, 8))) == hash(la.Layout((4, 8), (1, 4)))
+    assert L((4, 8)) == la.Layout((4, 8), (1, 4))
+    assert hash(L((4, 8))) == hash(la.Layout((4, 8), (1, 4)))
     assert type(L((np.int64(11), 8)).shape[0]) is int
     with pytest.raises(AttributeError):
         L(4).shape = 5

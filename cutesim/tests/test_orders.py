@@ -144,7 +144,8 @@ def test_the_usual_runs_miss_a_lost_wake_up():
 @pytest.mark.parametrize("name", ["named_once", "waits_with_either", "counts_two_ways"])
 def test_a_run_in_the_usual_order_says_that_an_arrival_may_count_too_early(name):
     (finding,) = simulate(k.launched(getattr(k, name), 3), numbers()).findings
-    assert finding.kind == "barrier count" and finding.message.startswith("Barrier counted too early: at barrier ")
+    assert finding.kind == "barrier count"
+    assert finding.message.startswith("Barrier counted too early: at barrier ")
 
 
 def test_the_decisions_replay_to_the_same_failure():
@@ -156,7 +157,8 @@ def test_the_decisions_replay_to_the_same_failure():
 def test_the_object_and_its_json_agree():
     result = search(k.wakes_too_early)
     data = result.as_dict()
-    assert data["verdict"] == "wrong" and data["orders"] == result.tried and data["every_order"] is False
+    assert data["verdict"] == "wrong" and data["orders"] == result.tried
+    assert data["every_order"] is False
     assert [s["says"] for s in data["story"]] == [s.text for s in result.story]
     assert data["story"][-2]["where"].startswith("orders.py:")
 

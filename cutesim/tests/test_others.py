@@ -92,7 +92,8 @@ def test_the_kernels_of_an_installed_library_are_simulated(tmp_path, monkeypatch
 def test_a_name_of_an_older_release_still_means_what_it_did():
     from cutesim.dialect.names import CUTE
 
-    assert CUTE.make_fragment is CUTE.make_rmem_tensor and "not simulated" not in repr(CUTE.make_fragment)
+    assert CUTE.make_fragment is CUTE.make_rmem_tensor
+    assert "not simulated" not in repr(CUTE.make_fragment)
 
 
 def test_a_lock_of_atomics_that_acquire_and_release():
@@ -100,7 +101,8 @@ def test_a_lock_of_atomics_that_acquire_and_release():
         lock, total, out = np.zeros(1, np.int32), np.zeros(2, np.int32), np.zeros((32, 2), np.int32)
         run = simulate(k.locked, lock, total, out, schedule=schedule)
         assert run.ok and lock[0] == 0 and total.tolist() == [3, 0], run
-        assert (out[:12, 0] == 0xFFF).all() and out[:9, 1].tolist() == [32, 31, 30, 30, 29, 29, 29, 29, 28]
+        assert (out[:12, 0] == 0xFFF).all()
+        assert out[:9, 1].tolist() == [32, 31, 30, 30, 29, 29, 29, 29, 28]
 
 
 def test_a_marked_tensor_is_an_argument_of_such_kernels():

@@ -1,12 +1,9 @@
 """What the kernels of published packages were found to use, in small."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from dsl import published as k
-from running import gives
+from running import gives, python
 
 from cutesim import NotSimulated
 from cutesim.simulation import simulate
@@ -41,7 +38,8 @@ def test_coordinates_of_an_extent_that_is_known_when_the_kernel_runs():
 def test_shared_memory_as_two_structs_and_a_swizzled_layout_over_a_tensor_s_place():
     torch = pytest.importorskip("torch")
 
-    x, out = torch.arange(512).reshape(16, 32).bfloat16(), torch.full((17, 32), float("nan"), dtype=torch.bfloat16)
+    x = torch.arange(512).reshape(16, 32).bfloat16()
+    out = torch.full((17, 32), float("nan"), dtype=torch.bfloat16)
     assert simulate(k.two_views, x, out).ok
     # (32, 16):(16, 1) of the column-major numbering of (16, 32)
     assert torch.equal(out[:16], x)
@@ -49,7 +47,8 @@ def test_shared_memory_as_two_structs_and_a_swizzled_layout_over_a_tensor_s_plac
 
 
 def test_a_cluster_multicasts_through_a_pipeline_whose_stages_must_be_given_back():
-    x, out = np.random.default_rng(0).standard_normal((6, 32)).astype(np.float32).T, np.zeros((2, 6, 32), np.float32)
+    x = np.random.default_rng(0).standard_normal((6, 32)).astype(np.float32).T
+    out = np.zeros((2, 6, 32), np.float32)
     for check in (True, False):
         assert simulate(k.multicast, x, out, True, check=check).ok and (out == x.T).all()
         out[:] = 0
@@ -197,13 +196,13 @@ np.testing.assert_array_equal(out, x + 0.5 + np.trunc(x) + 200)
 def test_methods_that_a_package_gives_the_dsl_s_tensors_run_and_none_are_made_up(tmp_path):
     for has in (True, False):
         (tmp_path / "adds.py").write_text(ADDS.replace("WITH", str(has)))
-        done = subprocess.run([sys.executable, "-c", RUNS, str(tmp_path)], capture_output=True, text=True, check=False)
+        done = python("-c", RUNS, str(tmp_path), check=False)
         assert (done.returncode == 0) == has, done.stderr
         assert has or "not simulated: ... in a coordinate, which is not CuTe DSL's own, (adds.py:" in done.stderr
 
 
 @pytest.mark.parametrize("stepping", [16, 32])
-def test_a_pipeline_s_state_changes_for_those_threads_that_change_it_and_may_be_derived_from(stepping):
+def test_a_pipeline_s_state_changes_for_those_threads_that_change_it(stepping):
     threads = np.arange(64)
     after = threads % 8 + 1  # a leap and a step, where one leap passes the end of the ring at most once
     turned = (threads // 4 + (after % 4 == 0)) % 2
@@ -211,7 +210,7 @@ def test_a_pipeline_s_state_changes_for_those_threads_that_change_it_and_may_be_
     gives(k.states, wanted=wanted, dtype=np.int32, stepping=stepping)
 
 
-def test_the_place_of_a_swizzled_tensor_with_a_plain_layout_is_refused_also_at_the_start_of_shared_memory():
+def test_the_place_of_a_swizzled_tensor_with_a_plain_layout_is_refused():
     torch = pytest.importorskip("torch")
     with pytest.raises(
         NotSimulated, match="the iterator of a tensor whose layout has a swizzle, with a layout without one"

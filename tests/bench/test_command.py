@@ -70,7 +70,8 @@ def test_the_providers_that_are_asked_for():
     without = asked("softmax", "--without", "liger,compile tuned,cudnn")  # the last is another operation's
     assert without == {"softmax": ["ours", "eager", "compile", "quack", "liger cute"]}
     some = asked("--providers", "ours,cudnn")
-    assert some["rmsnorm"] == ["ours", "cudnn"] and some["softmax"] == ["ours"] and some.keys() == OPERATIONS.keys()
+    assert some["rmsnorm"] == ["ours", "cudnn"] and some["softmax"] == ["ours"]
+    assert some.keys() == OPERATIONS.keys()
 
 
 def test_all_operations_go_to_a_folder_and_are_gone_on_with(gpu, tmp_path, capsys):
@@ -125,7 +126,8 @@ def test_what_is_in_a_file_is_not_written_over_or_mixed(gpu, tmp_path, capsys):
     out = tmp_path / "r.json"
     assert run("softmax", *SMALL, "--n", "256", "--out", out) == 0
     before, words = out.read_text(), ("softmax", *SMALL, "--n", "4096", "--out", out, "--resume")
-    assert run(*words[:-1]) == 1 and "exists: go on with it with --resume" in capsys.readouterr().err
+    assert run(*words[:-1]) == 1
+    assert "exists: go on with it with --resume" in capsys.readouterr().err
     assert run(*words, "--ladder") == 1
     assert "holds softmax (peers), not softmax (ladder)" in capsys.readouterr().err
     gpu["version"] = "9.9"
@@ -138,14 +140,16 @@ def test_what_is_in_a_file_is_not_written_over_or_mixed(gpu, tmp_path, capsys):
     del fewer["versions"]["quack-kernels"]
     out.write_text(json.dumps(fewer))  # a package that was not there before is no contradiction
     assert run(*words) == 0
-    assert len(records.load(out).cells) == 2 and records.load(out).versions["quack-kernels"] == "0.0"
+    assert len(records.load(out).cells) == 2
+    assert records.load(out).versions["quack-kernels"] == "0.0"
 
 
 def test_without_what_our_own_kernels_import_nothing_is_measured(gpu, tmp_path, capsys):
     gpu["behaviour"] = "lacks-ours"
     assert run("softmax", "--dtype", "float32", "--n", "256", "--out", tmp_path / "r.json") == 1
     said = capsys.readouterr()
-    assert "our own kernels need is not here (ImportError: libruntime.so" in said.err and said.err.count("\n") == 1
+    assert "our own kernels need is not here (ImportError: libruntime.so" in said.err
+    assert said.err.count("\n") == 1
     assert "GB/s" not in said.out and not (tmp_path / "r.json").exists()
 
 

@@ -25,7 +25,8 @@ def test_a_record_is_read_as_it_was_written(tmp_path):
         with pytest.raises(KeyError, match="there are"):
             wrong()
     chart = charts.head(found, 4, 40)
-    assert chart.rows[0] == ("stock", "4", "40", "1.00", "0.00") and "torch 0.1" in chart._repr_html_()
+    assert chart.rows[0] == ("stock", "4", "40", "1.00", "0.00")
+    assert "torch 0.1" in chart._repr_html_()
 
 
 class Once:

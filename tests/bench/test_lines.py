@@ -76,7 +76,8 @@ def test_a_text_in_ptx_is_one_line_of_source():
     )
     counted_on = {}
     found = {text.strip(): place for text, place in machine_code.located(ptx, counted_on) if place}
-    assert found["mbarrier.try_wait P1, [%r1], 0;"] == ("/a.py", 7) and found["ret;"] == ("/a.py", 8)
+    assert found["mbarrier.try_wait P1, [%r1], 0;"] == ("/a.py", 7)
+    assert found["ret;"] == ("/a.py", 8)
     assert counted_on == {("/a.py", 9): ("/a.py", 7)}
 
 

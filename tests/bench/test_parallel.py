@@ -46,9 +46,11 @@ def test_the_chapters_chart_says_what_the_record_says_or_that_there_is_none(tmp_
     save(tmp_path / "two.json", RECORD | {"cells": [CELL]})
     found = records.load(tmp_path)
     chart = charts.vocabulary(found)
-    assert chart.rows[0] == ("2", "8,192", "128,256", *["0.00"] * 5) and "2 NVIDIA H200s" in chart._repr_html_()
+    assert chart.rows[0] == ("2", "8,192", "128,256", *["0.00"] * 5)
+    assert "2 NVIDIA H200s" in chart._repr_html_()
     chart = charts.scaling(found, records.model(found))
-    assert chart.rows[0][:4] == ("2", "8,192", "128,256", "1.00") and "model" not in chart._repr_html_()
+    assert chart.rows[0][:4] == ("2", "8,192", "128,256", "1.00")
+    assert "model" not in chart._repr_html_()
 
 
 def made(ranks, M, N):

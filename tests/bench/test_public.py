@@ -106,7 +106,8 @@ def test_a_cell_of_public_calls_from_start_to_end(monkeypatch):
         with torch.no_grad():
             cell = measure.measure_cell(key, asked, series=series)
         ours = cell.result("ours")
-        assert (ours.status, ours.config) == ("ok", f"of {name}") and ours.error <= 1 and ours.do_bench_us == 50, key
+        assert (ours.status, ours.config) == ("ok", f"of {name}") and ours.error <= 1, key
+        assert ours.do_bench_us == 50, key
         assert cell.result("eager").status == "ok" and cell.result("eager").ptx_sha256 is None
         assert (cell.result("quack").status if "quack" in asked else name) in ("missing", "layernorm backward")
     assert swept == [False] * len(CALLS)

@@ -82,7 +82,8 @@ def test_what_is_missing_is_measured_once_and_packed(folder, root, tmp_path, cap
     assert record.measure(chosen, folder, args, gpu, HERE) == 0
     assert [name for name, _ in gpu.seen] == ["precompile", "memory", "levels", "bench"]
     said = capsys.readouterr().out
-    assert re.search("memory +1 missing, about 1.7 minutes", said) and said.endswith("Missing now:\n")
+    assert re.search("memory +1 missing, about 1.7 minutes", said)
+    assert said.endswith("Missing now:\n")
     gpu.seen.clear()
     assert record.measure(chosen, folder, args, gpu, HERE) == 0 and not gpu.seen
     held = json.loads((folder / "bench/softmax.json").read_text())
@@ -101,11 +102,12 @@ def test_host_times_are_of_kernels_that_an_earlier_process_kept(folder, root):
     (folder / "host").mkdir()
     gpu = FakeGPU(root)
     assert record.measure(items("host"), folder, parsed(), gpu, HERE) == 0
-    assert [name for name, _ in gpu.seen] == ["record_host.py"] * 2 and os.environ["QUACK_TUTORIAL_CACHE"]
+    assert [name for name, _ in gpu.seen] == ["record_host.py"] * 2
+    assert os.environ["QUACK_TUTORIAL_CACHE"]
     assert record.left(*items("host"), folder, 8) == 0
 
 
-def test_what_does_not_fit_into_the_time_or_cannot_be_imported_is_left(folder, root, capsys, monkeypatch):
+def test_what_takes_too_long_or_cannot_be_imported_is_left(folder, root, capsys, monkeypatch):
     gpu = FakeGPU(root)
     assert record.measure(items("memory", "levels"), folder, parsed("--minutes", "1"), gpu, HERE) == 0
     assert [name for name, _ in gpu.seen] == ["levels"]

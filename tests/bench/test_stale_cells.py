@@ -30,7 +30,8 @@ def timed(N, ptx_sha256=SHIPPED[0], config=SHIPPED[1], wobble=0.0, **more):
     made = synthetic.cell(N=N, peers_us={"eager": 60.0}, **{"slots": 100} | more)
     ours, eager = made.results
     ours = replace(ours, ptx_sha256=ptx_sha256, config=config)
-    moved, slower = made.bytes_moved, [60.0 * (1 + wobble * (turn % 2)) for turn in range(synthetic.ROUNDS)]
+    moved = made.bytes_moved
+    slower = [60.0 * (1 + wobble * (turn % 2)) for turn in range(synthetic.ROUNDS)]
     eager = records.ok_result("eager", slower, moved, made.ceiling_gb_s, 4800, error=0.5)
     return replace(made, results=(ours, eager))
 
@@ -56,9 +57,7 @@ def test_changed_and_unsure_cells_are_named_and_taken_out(script, monkeypatch, t
     assert capsys.readouterr().out.endswith("4 cells taken out.\n")
 
 
-def test_cells_whose_inputs_may_have_been_in_a_cache_are_taken_out_for_one_operation(
-    script, monkeypatch, tmp_path, capsys
-):
+def test_cells_with_cached_inputs_are_taken_out(script, monkeypatch, tmp_path, capsys):
     l2 = synthetic.record(timed(1024)).l2_bytes
     enough = -(-16 * l2 // (8192 * 4096 * 2))  # of matrices of 8192 x 4096 bfloat16
     few = timed(4096, slots=enough - 1)

@@ -97,7 +97,8 @@ def test_idle_workers_leave_their_memory_to_a_cell_that_is_alone_and_come_back(w
     busy = sharing.next_key(1)
     assert sharing.measure(keys[0], 0).cell.N == 64
     assert [one.process.poll() is None for one in processes] == [True, True, False]
-    assert sharing.measure(busy, 1).cell.N == 128 and sharing.measure(sharing.next_key(2), 2).cell.N == 192
+    assert sharing.measure(busy, 1).cell.N == 128
+    assert sharing.measure(sharing.next_key(2), 2).cell.N == 192
     assert len(processes) == 4 and alone == [True, False, False]
     sharing.stop()
 

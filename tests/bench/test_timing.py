@@ -25,7 +25,8 @@ L2 = 60 * 2**20
 def test_buffers_are_sixteen_times_the_l2_and_a_graph_holds_whole_turns_and_lasts_a_while():
     for input_bytes in (2**10, 2**22, 2**26, 2**33):
         slots = timing.slots_for(input_bytes, L2)
-        assert slots * input_bytes >= 16 * L2 and (slots == 1 or (slots - 1) * input_bytes < 16 * L2)
+        assert slots * input_bytes >= 16 * L2
+        assert slots == 1 or (slots - 1) * input_bytes < 16 * L2
     for moved, slots in ((2**20, 12), (2**25, 3), (2**30, 1), (2**12, 500)):
         launches = timing.launches_for(moved, slots)
         assert launches >= 20 and launches % slots == 0
@@ -33,7 +34,8 @@ def test_buffers_are_sixteen_times_the_l2_and_a_graph_holds_whole_turns_and_last
     for moved, launches in ((2**32, 10), (2**34, 5), (2**37, 5)):
         assert timing.launches_for(moved, 1) == launches
         assert timing.rounds_for(moved, launches, 11) == timing.MIN_REPLAYS  # no more of them than of other long ones
-    assert timing.rounds_for(2**30, 20, 11) == 11 and timing.rounds_for(2**33, 20, 11) == timing.MIN_REPLAYS
+    assert timing.rounds_for(2**30, 20, 11) == 11
+    assert timing.rounds_for(2**33, 20, 11) == timing.MIN_REPLAYS
     with pytest.raises(ValueError, match="at least 7 rounds, got 6"):
         timing.interleaved_us({}, 6)
 
@@ -85,7 +87,8 @@ def test_the_reader_s_points_hold_the_ceiling_and_those_that_ran_on_the_reader_s
     monkeypatch.setattr(sweep, "measure_cells", lambda *args, **options: [measured])
     points = this_gpu.this_machine("softmax", "float32", [1024])
     assert [point["provider"] for point in points] == ["ceiling", "eager", "quack"]
-    assert points[0]["fraction_of_ceiling"] == 1.0 and {point["device"] for point in points} == {"NVIDIA L4"}
+    assert points[0]["fraction_of_ceiling"] == 1.0
+    assert {point["device"] for point in points} == {"NVIDIA L4"}
 
 
 class Clock:
@@ -173,7 +176,8 @@ def test_a_sweep_is_shared_by_sizes_that_are_alike_and_by_the_workers_of_one_run
         with open(os.environ[sweep.SWEEPS], "a") as file:
             file.write('["1R", 3000,')
         assert ceilings.best_of_sweep("1R1W", 1010) == ["a", "b"]
-        assert ceilings.best_of_sweep("2R1W", 50) == ["own"] and ceilings.best_of_sweep("1R", 3000) is None
+        assert ceilings.best_of_sweep("2R1W", 50) == ["own"]
+        assert ceilings.best_of_sweep("1R", 3000) is None
     assert sweep.SWEEPS not in os.environ
 
 

@@ -43,7 +43,8 @@ def test_instructions_are_of_the_lines_that_ask_for_them(case):
 
     for kind, load, store in (("ptx", r"ld\.global", r"st\.global"), ("sass", r"\bLDG", r"\bSTG")):
         (read,), (write,) = lines_of(kind, load), lines_of(kind, store)
-        assert read.startswith("cute.copy(atom, tXgX, tXrX") and write.startswith("cute.copy(atom, tXrX, tXgO")
+        assert read.startswith("cute.copy(atom, tXgX, tXrX")
+        assert write.startswith("cute.copy(atom, tXrX, tXgO")
     if listing.kernel == "SoftmaxRegisters":
         # The compiler gives the first of a row of shuffles to the line before.
         shuffles = lines_of("ptx", r"shfl\.sync")

@@ -97,7 +97,7 @@ class Checker(HTMLParser):
 
 
 @pytest.mark.parametrize("name", gallery())
-def test_a_figure_is_one_small_piece_of_sound_html_that_asks_for_nothing_and_says_what_it_is_from(name):
+def test_a_figure_is_one_small_piece_of_sound_html_that_asks_for_nothing(name):
     html = gallery()[name]._repr_html_()
     assert len(html) < 100_000
     assert not re.search(r"https?:|//[a-z]|@import|url\((?!#)|<link|<img|src=", html.replace("// ", ""))
@@ -105,7 +105,8 @@ def test_a_figure_is_one_small_piece_of_sound_html_that_asks_for_nothing_and_say
     assert (checked.wrong, checked.open) == ([], [])
     assert len(set(checked.ids)) == len(checked.ids)
     assert html.count("<script ") == html.count("</script>") == 1
-    assert html.count('aria-live="polite"') == 1 and html.count("<output") == html.count('<output aria-live="off"')
+    assert html.count('aria-live="polite"') == 1
+    assert html.count("<output") == html.count('<output aria-live="off"')
     assert 'type="range"' in html and 'role="img"' in html
     assert re.search("Simulated|Computed from the layout", html[html.index("qt-origin") :])
     # What can have the focus keeps its keys from JupyterLab.
@@ -297,7 +298,8 @@ def test_butterfly_shows_what_the_trace_and_the_additions_give():
     assert frames[-1].caption.endswith("All 32 lanes hold the sum, 496: nobody has to send it round.")
     assert "Lane i reads lane i xor 4" in frames[5].caption
     assert "Lane 0 receives 22 from lane 4." in frames[5].caption
-    assert frames[5].where.startswith("drawn.py:") and frames[5].source.startswith("other = cute.arch.shuffle")
+    assert frames[5].where.startswith("drawn.py:")
+    assert frames[5].source.startswith("other = cute.arch.shuffle")
 
 
 def test_butterfly_wants_values():
@@ -395,7 +397,8 @@ def test_narrow_pictures_fit_a_phone_and_hold_the_same_boxes():
         assert len(scene.narrow.boxes) == len(scene.boxes)
         assert scene.narrow.width <= 326
         for box in scene.narrow.boxes:
-            assert box.x >= 0 and box.x + box.width <= scene.narrow.width and box.y + box.height <= scene.narrow.height
+            assert box.x >= 0 and box.x + box.width <= scene.narrow.width
+            assert box.y + box.height <= scene.narrow.height
         corners = {(box.x, box.y) for box in scene.narrow.boxes}
         assert len(corners) == len(scene.boxes)
 
@@ -404,7 +407,8 @@ def test_a_run_without_a_race_says_so(capsys):
     trace = traces.block_reduce().trace
     beyond = Finding("out of bounds", "Out of bounds.", (), 0, (0,), (0,), 1)
     for findings in ((), (beyond,)):
-        assert figures.race(trace, *findings) is None and capsys.readouterr().out == "No race was found.\n"
+        assert figures.race(trace, *findings) is None
+        assert capsys.readouterr().out == "No race was found.\n"
 
 
 def test_a_race_of_another_run_is_refused():
@@ -445,9 +449,11 @@ def test_a_small_tile_has_a_table_of_the_other_direction():
 
 
 def test_a_tile_is_told_in_words_too():
-    right, wrong = figures.tv_layout([[0, 0, 1, 1]], [[0, 1, 0, 1]]), figures.tv_layout([[0, 1, 0, 1]], [[0, 0, 1, 1]])
+    right = figures.tv_layout([[0, 0, 1, 1]], [[0, 1, 0, 1]])
+    wrong = figures.tv_layout([[0, 1, 0, 1]], [[0, 0, 1, 1]])
     held = "thread 0: value 0 (row 0, column 0), value 1 (row 0, column 1)"
-    assert repr(right).splitlines()[1] == held and held in right._repr_html_() and held not in wrong._repr_html_()
+    assert repr(right).splitlines()[1] == held and held in right._repr_html_()
+    assert held not in wrong._repr_html_()
     assert repr(figures.tv_layout(*np.indices((20, 16)))).endswith("and so on, to thread 19")
 
 
@@ -459,7 +465,8 @@ def test_a_wide_tile_comes_in_pieces_on_a_phone(shape):
     narrow = wide.narrow or wide
     assert narrow.width <= PHONE and len(narrow.boxes) == len(wide.boxes) == shape[0] * shape[1]
     corners = {(box.x, box.y) for box in narrow.boxes}
-    assert len(corners) == len(narrow.boxes) and all(box.y + box.height < narrow.height for box in narrow.boxes)
+    assert len(corners) == len(narrow.boxes)
+    assert all(box.y + box.height < narrow.height for box in narrow.boxes)
     # each element's thread and value stand in its own box, wherever that is
     holders = [label for label in narrow.labels if label.kind in ("cell", "tiny")]
     for (row, column), box in zip(np.ndindex(shape), narrow.boxes):

@@ -114,7 +114,8 @@ def test_a_rung_shows_the_records():
     ((dtype, N, model, us, copy, peak, dram, registers, spilled),) = shown.rows
     assert (dtype, N) == ("float32", "4,096")
     assert float(us) == pytest.approx(sorted(held["samples_us"])[len(held["samples_us"]) // 2], abs=0.2)
-    assert copy == f"{100 * held['fraction_of_ceiling']:.0f} %" and peak == f"{held['percent_of_datasheet']:.0f} %"
+    assert copy == f"{100 * held['fraction_of_ceiling']:.0f} %"
+    assert peak == f"{held['percent_of_datasheet']:.0f} %"
     # One read and one write of 32,768 rows at a little less than the datasheet's bandwidth.
     floor = 2 * 32768 * 4096 * 4 / bench["datasheet_gb_s"] / 1e3
     assert floor < float(model) < 1.2 * floor
@@ -142,7 +143,8 @@ def test_the_model_is_of_the_card_whose_times_stand_beside_it(monkeypatch):
     recorded = rung("softmax", "registers", sizes=(16384,)).rows
     kept = replace(memory.load(), rows=tuple(replace(p, ns=20 * p.ns) for p in memory.load().points))
     monkeypatch.setattr(memory, "own", lambda: kept)
-    assert cost.predict(10**9).gb_s < 300 and rung("softmax", "registers", sizes=(16384,)).rows == recorded
+    assert cost.predict(10**9).gb_s < 300
+    assert rung("softmax", "registers", sizes=(16384,)).rows == recorded
 
 
 def test_a_rung_that_is_not_measured_says_so():
@@ -163,9 +165,8 @@ def test_a_heat_map_has_the_best_of_each_place():
     text = shown._repr_html_()
     Checker(text)
     assert len(re.findall("<td data-best", text)) == 1
-    assert (
-        tuning.counted(1, "blocks a row") == "1 block a row" and "Best: 1,024 threads a row, 4 blocks a row, " in text
-    )
+    assert tuning.counted(1, "blocks a row") == "1 block a row"
+    assert "Best: 1,024 threads a row, 4 blocks a row, " in text
     assert f"{100 * shown.places[shown.best]:.0f} % of the speed of the fastest plain copy of the same size." in text
     assert heat_map("cross-entropy", "bfloat16", 128256).ceiling == "the fastest kernel that only reads the same bytes"
     with pytest.raises(ValueError, match="no sweep"):

@@ -70,4 +70,5 @@ def test_a_vector_of_more_than_16_bytes_is_refused():
 def test_without_scripts_the_first_setting_stands_there():
     html = figures.strides()._repr_html_()
     assert strides.sentence(4, 1, 3, 0) in html and html.count("<svg") >= 1
-    assert html.count('type="range"') == 4 and html.count('data-r="r" x=') == 12 and "http" not in html
+    assert html.count('type="range"') == 4 and html.count('data-r="r" x=') == 12
+    assert "http" not in html

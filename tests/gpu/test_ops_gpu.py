@@ -6,12 +6,11 @@ mode), so an element that is not written is seen.
 """
 
 import os
-import subprocess
-import sys
 import time
 
 import numpy as np
 import pytest
+from running import python
 
 torch = pytest.importorskip("torch")
 
@@ -98,7 +97,8 @@ def test_new_tensors_are_poisoned():
 @every_size
 def test_softmax_and_its_gradient(N, dtype):
     for M in (0, 1, 7):
-        x, dy = randn(M, N, dtype=dtype, seed=M, spread=8, grad=True), randn(M, N, dtype=dtype, seed=M + 1)
+        x = randn(M, N, dtype=dtype, seed=M, spread=8, grad=True)
+        dy = randn(M, N, dtype=dtype, seed=M + 1)
         y = ops.softmax(x)
         y.backward(dy)
         assert_softmax(x, y)
@@ -109,7 +109,8 @@ def test_softmax_and_its_gradient(N, dtype):
 
 def check_rmsnorm(x, w=None, b=None, r=None, seed=10):
     """The result, the sum and all gradients; in each call with and without autograd."""
-    dy, dh = randn(*x.shape, dtype=x.dtype, seed=seed), randn(*x.shape, dtype=x.dtype, seed=seed + 1)
+    dy = randn(*x.shape, dtype=x.dtype, seed=seed)
+    dh = randn(*x.shape, dtype=x.dtype, seed=seed + 1)
     given = [t for t in (x, w, b, r) if t is not None]
     with torch.no_grad():
         plain = ops.rmsnorm(x, w, b, r, eps=EPS)
@@ -278,7 +279,8 @@ def test_the_mean_of_a_million_losses():
 
 
 def test_a_chain_has_the_gradients_of_torch_in_float64():
-    x, w, target = randn(7, 1000, spread=2, grad=True), randn(1000, seed=1, grad=True), targets(7, 1000)
+    x, w = randn(7, 1000, spread=2, grad=True), randn(1000, seed=1, grad=True)
+    target = targets(7, 1000)
     X, W = (t.detach().double().requires_grad_() for t in (x, w))
     h, r = ops.rmsnorm(ops.softmax(x), w, residual=x, eps=EPS)
     ops.cross_entropy(h + r, target).backward()
@@ -298,7 +300,8 @@ def test_views_at_any_address(offset, gap, dtype):
     assert_softmax(x, ops.softmax(x))
     check_rmsnorm(x.detach(), randn(N + 1)[1:], None, None)
     out, h = ops.rmsnorm(x, residual=r, eps=EPS)
-    assert torch.equal(h, x + r) and reference.rmsnorm_error(*numbers(x, out), name(dtype), residual=numbers(r)[0]) <= 1
+    assert torch.equal(h, x + r)
+    assert reference.rmsnorm_error(*numbers(x, out), name(dtype), residual=numbers(r)[0]) <= 1
     assert_losses(x, target, ops.cross_entropy(x, target, reduction="none"))
     strided = torch.stack((target, target), dim=1)[:, 0]
     assert torch.equal(ops.cross_entropy(x, strided), ops.cross_entropy(x, target))
@@ -398,7 +401,8 @@ def test_a_target_that_is_no_column_is_nan_in_its_row_only(smoothing, weighted, 
     (dx,) = torch.autograd.grad(losses.sum(), x)
     assert torch.equal(dx.isnan().any(1), wrong)
     if not options["label_smoothing"] and not weighted:
-        assert torch.equal(dx.isnan().all(1), wrong) and ops.cross_entropy(x.detach(), target).isnan()
+        assert torch.equal(dx.isnan().all(1), wrong)
+        assert ops.cross_entropy(x.detach(), target).isnan()
 
 
 @pytest.mark.parametrize("dtype", (F32, BF16, F16), ids=name)
@@ -438,7 +442,8 @@ def test_smoothing_with_masked_logits_is_infinite_and_has_a_gradient_as_torch_s(
 
 
 def test_class_weights_of_zero_and_infinity_are_torch_s():
-    x, target, weight = randn(4, 64), torch.tensor([0, 1, 2, IGNORED], device=DEVICE), torch.ones(64, device=DEVICE)
+    x, target = randn(4, 64), torch.tensor([0, 1, 2, IGNORED], device=DEVICE)
+    weight = torch.ones(64, device=DEVICE)
     weight[0], weight[1] = INF, 0.0
     for reduction in ("mean", "sum", "none"):
         for smoothing in (0.0, 0.1):
@@ -495,7 +500,8 @@ def assert_plain(x, w, target, found):
 @gpu_only
 def test_launches_are_in_the_order_of_torch_s_current_stream(clean):
     # The input is still being written on the side stream; a launch elsewhere would read zeros.
-    x, fresh, w, target = torch.zeros(1000, 1024, device=DEVICE), randn(1000, 1024), randn(1024), targets(1000, 1024)
+    x, fresh, w = torch.zeros(1000, 1024, device=DEVICE), randn(1000, 1024), randn(1024)
+    target = targets(1000, 1024)
     plain(x, w, target)
     torch.cuda.synchronize()
     side = torch.cuda.Stream()
@@ -634,12 +640,7 @@ def test_kernels_kept_on_disk_are_loaded_by_the_next_process(tmp_path):
     seconds, files = [], []
     for _ in range(2):
         start = time.perf_counter()
-        done = subprocess.run(
-            [sys.executable, "-W", "error::UserWarning:quack_tutorial", "-c", CACHED],
-            capture_output=True,
-            text=True,
-            env=environment,
-        )
+        done = python("-W", "error::UserWarning:quack_tutorial", "-c", CACHED, env=environment)
         assert done.returncode == 0, done.stderr
         seconds.append(float(done.stdout.split()[-1]))
         files.append(sorted((path.name, path.stat().st_mtime_ns) for path in (tmp_path / "kernels").iterdir()))

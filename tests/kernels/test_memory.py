@@ -160,5 +160,6 @@ def test_the_compiler_takes_them():
         assert ("cluster.arrive.relaxed" in texts[f"cluster ({release}, 4, 256)"]) != release
     assert "ld.shared::cluster" in texts["chase peer"]
     assert "ld.global.v4" in texts["stream 16 x 4"] and "ld.global.v2" in texts["stream 8 x 4"]
-    assert "ld.shared.v4" in texts["shared stream"] and "ld.shared::cluster.v4" in texts["peer stream"]
+    assert "ld.shared.v4" in texts["shared stream"]
+    assert "ld.shared::cluster.v4" in texts["peer stream"]
     assert "st.async" in texts["ping-pong"]

@@ -49,7 +49,8 @@ def test_rows_that_start_anywhere_may_end_in_the_piece_before_the_last(N):
     run = simulate(kernel, x, target, loss, lse, -100)
     assert run.ok, run
     want = reference.logsumexp(x)
-    assert np.abs(lse - want).max() < 1e-5 and np.abs(loss - (want - x[np.arange(rows), target])).max() < 1e-5
+    assert np.abs(lse - want).max() < 1e-5
+    assert np.abs(loss - (want - x[np.arange(rows), target])).max() < 1e-5
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -140,7 +141,8 @@ def test_rows_read_again_from_shared_memory_are_right_for_hard_values(config, dt
     distance = reference.ulp_distance(got[whole], wanted[whole], dtype)
     assert (distance <= reference.softmax_tolerance(exact[whole], dtype)).all()
 
-    loss, dx, target = np.full(8, np.nan, np.float32), poisoned((8, N), dtype), np.arange(8) * 297 % N
+    loss, dx = np.full(8, np.nan, np.float32), poisoned((8, N), dtype)
+    target = np.arange(8) * 297 % N
     target[7] = -100
     run = simulate(CrossEntropyFused(DslType(dtype), N, config=config), x, target, loss, None, dx, -100)
     assert run.ok, run

@@ -90,7 +90,8 @@ def test_a_mutant_is_one_edit_that_keeps_every_line_where_it_was(kernel):
         lines = text.splitlines()
         assert len(lines) == len(original)
         changed = [n for n, (a, b) in enumerate(zip(original, lines), 1) if a != b]
-        assert changed and mutant.line <= changed[0] and changed[-1] <= max(mutant.last, mutant.line + 3), mutant.id
+        assert changed and mutant.line <= changed[0], mutant.id
+        assert changed[-1] <= max(mutant.last, mutant.line + 3), mutant.id
 
 
 def test_names_of_mutants_tell_them_apart_and_survive_changes_elsewhere(kernel):
@@ -183,7 +184,8 @@ def test_two_lines_count_only_if_the_place_is_executed_between_them():
     write, read = "sX[lane] = mX[row, lane] * 2.0", "mO[row, lane] = sX[31 - lane]"
     assert located("Handover", full, "race", [write, read]) == "between"
     assert located("Handover", full, "race", ["lane, warp = cute.arch", read]) == ""  # computes: no warp's log has it
-    fence, part, loaded = "cute.arch.fence_acq_rel_gpu() removed", "mPart[block] = total", "mX[block, lane], operator"
+    fence, part = "cute.arch.fence_acq_rel_gpu() removed", "mPart[block] = total"
+    loaded = "mX[block, lane], operator"
     assert located("LastBlock", fence, "race", [part, "part = mPart[lane]"]) == "between"
     assert located("LastBlock", fence, "race", [loaded, part]) == ""  # both come before it
 
