@@ -39,7 +39,8 @@ def test_the_environment_comes_before_the_machine_and_the_machine_before_the_boo
 def test_a_gpu_that_the_table_lacks_is_what_the_driver_says(monkeypatch):
     with_gpu(monkeypatch, "NVIDIA A10G", (8, 6), sms=80, bandwidth_gb_s=600, memory_gb=24)
     found = card.selected()
-    assert (found.card, found.sms, found.threads_per_sm, found.capability) == ("a10g", 80, 1536, (8, 6))
+    got = (found.card, found.sms, found.threads_per_sm, found.capability)
+    assert got == ("a10g", 80, 1536, (8, 6))
     assert card.nearest_recorded(("h200", "h100")) == "h100"
     card.here.cache_clear()
     with_gpu(monkeypatch, "NVIDIA Unheard")  # of which the driver says nothing
@@ -49,7 +50,8 @@ def test_a_gpu_that_the_table_lacks_is_what_the_driver_says(monkeypatch):
 def test_the_driver_is_asked_for_sms_and_bandwidth(monkeypatch):
     numbers = dict(NumGpuCores=6912, MemoryBusWidth=5120, MaxClockInfo=1593, MemoryInfo=80 << 30)
     monkeypatch.setattr(machine, "load_nvml", lambda: Nvml([("NVIDIA A100X", (8, 0))], **numbers))
-    assert machine.gpu_numbers("NVIDIA A100X") == {"sms": 108, "bandwidth_gb_s": 2039, "memory_gb": 86}
+    wanted = {"sms": 108, "bandwidth_gb_s": 2039, "memory_gb": 86}
+    assert machine.gpu_numbers("NVIDIA A100X") == wanted
     assert machine.gpu_numbers("another") is None
     monkeypatch.setattr(machine, "load_nvml", lambda: None)
     assert machine.gpu_numbers("NVIDIA A100X") is None
@@ -69,14 +71,8 @@ def test_records_are_those_of_the_card_or_of_the_one_most_like_it(monkeypatch):
 
 def keeps(folder, name, device, gb_s, latency_ns):
     """A file as `quack-tutorial memory --keep` writes it, of a GPU with that read and that latency of HBM."""
-    kept = {
-        "device": device,
-        "driver": "580",
-        "date": "2026-11-26 10:00",
-        "versions": {},
-        "sms": 80,
-        "datasheet_gb_s": None,
-    }
+    kept = {"device": device, "driver": "580", "date": "2026-11-26 10:00"}
+    kept |= {"versions": {}, "sms": 80, "datasheet_gb_s": None}
     kept["points"] = [
         {"series": "in flight", "name": "16 x 4 x 2048", "samples_ns": [1 / gb_s] * 3},
         {"series": "chase", "name": str(1 << 30), "samples_ns": [latency_ns] * 3},

@@ -97,7 +97,8 @@ def wrong_boxes(page) -> list[str]:
             label = box.summary.get_text() if box.name == "details" else ""
             card = next((name for name in records.cards() if f"qt-of-{name}" in box["class"]), None)
             own = hardware.called(card) if card else label
-            words = re.sub(r"earlier kernel's, on one NVIDIA \w+", "", words)  # what changed kernels were compared on
+            # what changed kernels were compared on
+            words = re.sub(r"earlier kernel's, on one NVIDIA \w+", "", words)
             devices = set(re.findall(r"\b[Oo]n (?:this |one |\d+ )?NVIDIA ([A-Z]+\d+)", words))
             found += [f"{own}: {device}" for device in devices if not own.endswith(device)]
             if re.search(r": of (the|a) |:( [+-]?\d+ us predicted\.)? not yet measured", words):
@@ -170,8 +171,10 @@ def test_the_switch_by_keyboard_and_without_scripts(root, extension, tmp_path):
     of_h200, of_h100 = ["4,000 GB/s", "36 cases"], ["100 GB/s", "Not measured on an H100 yet."]
     assert seen["first"] == of_h200
     assert seen["judged"][:2] == ["On an H200:", "GB/s: you said 100, it is 4,000: off"]
-    unjudged = ["On an H100:", "GB/s: 100"]  # what was judged stays with the card by whose answer it was
-    assert seen["switched"][0] == seen["followed"] == seen["reloaded"][0] == seen["forbidden"] == of_h100
+    # what was judged stays with the card by whose answer it was
+    unjudged = ["On an H100:", "GB/s: 100"]
+    found = seen["switched"][0]
+    assert found == seen["followed"] == seen["reloaded"][0] == seen["forbidden"] == of_h100
     assert seen["switched"][1][:2] == seen["reloaded"][1][:2] == unjudged
     assert seen["back"][:2] == seen["judged"][:2]
     assert seen["plain"] == ["4,000 GB/s", "On an H100", "36 cases", "On an H100"]

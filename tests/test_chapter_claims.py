@@ -90,7 +90,8 @@ def test_bytes_in_flight_decide_the_bandwidth(by):
     best = chip.bandwidth_gb_s("HBM")
     promised = cost.needed_bytes(best, chip.latency_ns("HBM"), chip.sms)
     assert 0.8 < 32 * 1024 / promised / by(3, 4) < 1
-    assert speed["4 x 4 x 2048"] > 0.95 * best > speed["8 x 1 x 2048"] > speed["4 x 1 x 2048"]  # 32, 16, 8 KiB
+    # 32, 16, 8 KiB
+    assert speed["4 x 4 x 2048"] > 0.95 * best > speed["8 x 1 x 2048"] > speed["4 x 1 x 2048"]
     assert speed["4 x 4 x 2048"] == approx(speed["16 x 1 x 2048"], rel=0.03)  # chapter 3, too
 
 
@@ -260,7 +261,8 @@ def test_a_copy_gains_by_coalescing_and_then_by_a_hint(by):
         assert copy["coalesced"] > by(5, 4.5) * copy["thread"]
         assert all(0 <= copy[version] - copy["coalesced"] < 0.04 for version in ("vectors", "any row", "async"))
         assert copy["what ships"] > copy["vectors"]
-    assert round(100 * share("vectors", "float32", 4096, "copy")) == by(93, 94)  # the notation's page, of the ruler
+    # the notation's page, of the ruler
+    assert round(100 * share("vectors", "float32", 4096, "copy")) == by(93, 94)
 
 
 def test_loads_of_2_bytes_cost_a_fifth_of_the_copy_where_memory_is_fast(on_an_h200):
@@ -332,9 +334,11 @@ def test_each_further_rung_of_softmax(by):
 
 def test_predictions_from_source_follow_their_reasons():
     kernel = made("softmax", "registers", "float32", 16384)
-    assert (kernel.threads, kernel.registers, kernel.in_flight, resident(kernel)) == (512, 64, 64 * 1024, 2)
+    found = (kernel.threads, kernel.registers, kernel.in_flight, resident(kernel))
+    assert found == (512, 64, 64 * 1024, 2)
     kernel = made("softmax", "cluster", "float32", LONG)  # chapter 6
-    assert (kernel.threads, kernel.registers, kernel.spilled, resident(kernel, kernel.smem)) == (512, 63, 0, 2)
+    found = (kernel.threads, kernel.registers, kernel.spilled, resident(kernel, kernel.smem))
+    assert found == (512, 63, 0, 2)
 
 
 def test_short_rows_of_vectors_wait_for_more_than_their_loads():
@@ -384,10 +388,13 @@ def test_a_rule_s_sizes_of_rmsnorm_s_gradient_beside_those_of_sweeps(on_an_h100)
 
 
 def test_the_rungs_of_rmsnorm():
-    assert "thread" not in qt.recorded("rmsnorm", "float32", N=4096, ladder=True).names  # one thread a row is wrong
+    # one thread a row is wrong
+    assert "thread" not in qt.recorded("rmsnorm", "float32", N=4096, ladder=True).names
     for N in ROWS:
-        assert share("thread", "bfloat16", N, "rmsnorm") < 0.1 < share("block", "bfloat16", N, "rmsnorm") - 0.2
-        assert share("vectors", "float32", N, "rmsnorm") < 0.75 or N <= 8192  # they pay while L2 answers
+        got = share("thread", "bfloat16", N, "rmsnorm")
+        assert got < 0.1 < share("block", "bfloat16", N, "rmsnorm") - 0.2
+        # they pay while L2 answers
+        assert share("vectors", "float32", N, "rmsnorm") < 0.75 or N <= 8192
         for dtype in BOTH:  # rows and async do not pay
             registers, rows, late = (share(one, dtype, N, "rmsnorm") for one in ("registers", "rows", "async"))
             assert rows < registers + 0.01 and late < rows + 0.01
@@ -640,11 +647,13 @@ def test_an_h100_s_cells_below_the_bar_and_their_sweeps(root, on_an_h100):
     by_cudnn = [row["operation"] for row in rows if "cudnn" in row["ratios"]]
     assert sorted(by_cudnn) == 6 * ["layernorm"] + 5 * ["rmsnorm"]
     (quack_tuned,) = [row for row in rows if "quack tuned" in row["ratios"]]
-    assert [quack_tuned[key] for key in ("operation", "dtype", "M", "N")] == ["rmsnorm", "float32", 32768, 4096]
+    got = [quack_tuned[key] for key in ("operation", "dtype", "M", "N")]
+    assert got == ["rmsnorm", "float32", 32768, 4096]
     assert quack_tuned["ratios"]["quack tuned"] == approx(1.007, abs=0.0005)
     # Each cell that misses the bar has its line in the table, with its two shares.
     table = standing.split("| of the best peer | of the ceiling |")[1].split("Thirteen more cells")[0].splitlines()
-    words = (("layernorm", "LayerNorm"), ("rmsnorm", "RMSNorm"), (" residual", " with a residual"), (" back", ", back"))
+    words = (("layernorm", "LayerNorm"), ("rmsnorm", "RMSNorm"))
+    words += ((" residual", " with a residual"), (" back", ", back"))
     for row in missed:
         name = row["operation"]
         for one, other in words:
@@ -652,7 +661,8 @@ def test_an_h100_s_cells_below_the_bar_and_their_sweeps(root, on_an_h100):
         start, size = f"| {name} | {row['dtype']} |", f"{row['M']} x {row['N']}"
         (numbers,) = [re.findall(r"[01]\.\d+", line) for line in table if line.startswith(start) and size in line]
         assert any(abs(float(told) - row["ratio_to_best_peer"]) < 0.0006 for told in numbers if len(told) > 4)
-        assert abs(float([told for told in numbers if len(told) == 4][-1]) - row["fraction_of_ceiling"]) <= 0.0051
+        got = abs(float([told for told in numbers if len(told) == 4][-1]) - row["fraction_of_ceiling"])
+        assert got <= 0.0051
 
 
 def test_the_headline_of_the_post_comes_near_for_long_rows_and_less_so_for_the_loss(by):

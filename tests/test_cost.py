@@ -14,11 +14,13 @@ from quack_tutorial.records.statistics import median
 
 def hierarchy(**points):
     made = [memory.Point(series.replace("_", " "), name, facts, ns) for (series, name, facts, ns) in points.values()]
-    where = {"device": "a GPU", "driver": "1", "date": "2026-01-01", "versions": {"nvidia-cutlass-dsl": "4"}}
+    where = {"device": "a GPU", "driver": "1"}
+    where |= {"date": "2026-01-01", "versions": {"nvidia-cutlass-dsl": "4"}}
     return memory.Hierarchy(where | {"sms": 100, "datasheet_gb_s": 5000.0}, tuple(made))
 
 
-MADE = hierarchy(hbm=("chase", str(1 << 30), {}, 400.0), stream=("in_flight", "x", {}, 0.00025))  # 400 ns, 4000 GB/s
+# 400 ns, 4000 GB/s
+MADE = hierarchy(hbm=("chase", str(1 << 30), {}, 400.0), stream=("in_flight", "x", {}, 0.00025))
 
 
 def test_littles_law_by_hand():
@@ -28,9 +30,11 @@ def test_littles_law_by_hand():
 
 def test_waiting_and_what_is_busiest_are_legs_of_a_right_triangle():
     whole = cost.predict(4e9, hierarchy=MADE)
-    assert (whole.time_us, whole.gb_s, whole.bound) == (pytest.approx(1000), pytest.approx(4000), "bandwidth")
+    found = (whole.time_us, whole.gb_s, whole.bound)
+    assert found == (pytest.approx(1000), pytest.approx(4000), "bandwidth")
     few = cost.predict(4e9, 1000, MADE)  # 16,000 us of waiting
-    assert (few.time_us, few.gb_s, few.bound) == (pytest.approx(16031, abs=1), pytest.approx(249.5, abs=0.1), "latency")
+    found = (few.time_us, few.gb_s, few.bound)
+    assert found == (pytest.approx(16031, abs=1), pytest.approx(249.5, abs=0.1), "latency")
     even = cost.predict(4e9, 16000, MADE)
     assert even.time_us == pytest.approx(1000 * 2**0.5)
     assert even.clocks_us["latency"] == pytest.approx(1000)
@@ -46,7 +50,8 @@ def test_a_further_pass_comes_from_l2_as_far_as_its_rows_fill_two_thirds_of_it(n
     with card.taken_for(name):
         found = memory.load()
     l2 = found.gpu.l2_bytes
-    assert [round(cost.missed(share * l2, found), 2) for share in (0.1, 0.66, 1.0, 1.25, 9)] == [0, 0, 0.57, 1, 1]
+    got = [round(cost.missed(share * l2, found), 2) for share in (0.1, 0.66, 1.0, 1.25, 9)]
+    assert got == [0, 0, 0.57, 1, 1]
     once = cost.predict(1e9, 32768, found, again=(32768,), in_work=0.1 * l2)
     twice = cost.predict(1e9, 32768, found, again=(32768,), in_work=2 * l2)
     assert twice.clocks_us["bandwidth"] == 2 * once.clocks_us["bandwidth"]

@@ -109,7 +109,8 @@ def test_a_prediction_that_is_not_judged_is_a_warning(folds, monkeypatch):
 
 
 def test_what_is_asked_is_read_from_the_cell(folds):
-    assert folds.guess_of('guess = {"a": None, "b: x | y": None}  # here') == ("guess", ("a", "b: x | y"))
+    found = folds.guess_of('guess = {"a": None, "b: x | y": None}  # here')
+    assert found == ("guess", ("a", "b: x | y"))
     for other in ("guess = None", 'guess = {"a": 1}', 'x = {"a": None}', "f()", "a = b = 1\nc = 2", "%time"):
         assert folds.guess_of(other) == ("", ())
     form = folds.form(3, ("a < b", "of the types: float32 | bfloat16"))

@@ -99,7 +99,8 @@ def test_a_page_says_what_it_is(small):
 
     assert found["og:image"].startswith(f"{SITE}/previews/")
     with Image.open(site / found["og:image"].removeprefix(f"{SITE}/")) as drawn:
-        assert drawn.size == (1200, 630) == (int(found["og:image:width"]), int(found["og:image:height"]))
+        got = drawn.size
+        assert got == (1200, 630) == (int(found["og:image:width"]), int(found["og:image:height"]))
         assert len(drawn.convert("RGB").getcolors(100000)) > 8  # neither blank nor a title alone
 
 
@@ -112,7 +113,8 @@ def test_search_engines_and_models_find_every_page(small):
     links = re.findall(r"^- \[(.+)\]\((.+)\): ", text, re.MULTILINE)
     assert [link for _, link in links] == [f"{SITE}/_sources/{name}.md" for name in names[1:]]
     assert all((site / link.removeprefix(f"{SITE}/")).exists() for _, link in links)
-    assert page(site, names[1]).select_one('link[type="text/markdown"]')["href"] == f"../_sources/{names[1]}.md"
+    found = page(site, names[1]).select_one('link[type="text/markdown"]')["href"]
+    assert found == f"../_sources/{names[1]}.md"
 
 
 def test_the_feed_has_the_versions_of_the_changelog(root, small):
@@ -155,7 +157,8 @@ def test_each_page_can_be_edited_reported_and_cited(root, small):
         assert all((site / name / ".." / link.split("#")[0]).resolve().exists() for link in inside)
     cited = page(site, "book/help")
     place = links["Cite this book"].split("#")[1]
-    assert f"version = {{{quack_tutorial.__version__}}}" in cited.find(id=place).find_next("pre").get_text()
+    found = f"version = {{{quack_tutorial.__version__}}}"
+    assert found in cited.find(id=place).find_next("pre").get_text()
     assert "Report an error on this page" in (text := cited.article.get_text())
     assert "without the address" not in text
 
@@ -166,7 +169,8 @@ def test_comments_are_below_each_page_once_they_are_set(small):
         (script,) = page(site, name).select('script[src="https://giscus.app/client.js"]')
         assert (script["data-repo"], script["data-mapping"]) == ("someone/book", "pathname")
     assert not page(site, "404").select('script[src^="https:"]')
-    assert "comes from giscus.app" in page(site, "book/help").article.get_text()  # which says what pages ask for
+    # which says what pages ask for
+    assert "comes from giscus.app" in page(site, "book/help").article.get_text()
 
 
 def test_the_page_that_is_missing_finds_the_site(root):
@@ -238,7 +242,8 @@ def test_every_command_is_in_the_reference(small):
     for name, does, _ in cli.commands_of():
         text = soup.find(id=f"command-{name}").get_text().replace("’", "'")
         assert f"usage: quack-tutorial {name}" in text and does[1:] in text
-    assert not re.search(r"(?<![\w.])/(root|home|tmp|work)/", soup.article.get_text())  # of the machine that built it
+    # of the machine that built it
+    assert not re.search(r"(?<![\w.])/(root|home|tmp|work)/", soup.article.get_text())
     named = [code.get_text() for code in soup.article.find_all("code")]
     for what in ("list", "check", "show", "student", "course"):
         assert what in soup.find(id="command-labs").get_text()
@@ -268,11 +273,10 @@ def test_a_name_in_a_cell_is_a_link_once(reference, monkeypatch):
     cell = f'<div class="cell_input x"><pre>{simulate} {lanes} {simulate}</pre>'
     context = {"body": cell + cell}
     reference.link_code(None, "notebooks/05", "", context, doctree=True)
-    assert re.findall(r'href="([^"]*)">(\w+)</a>', context["body"]) == [
-        ("../r.html#s", "simulate"),
-        ("../r.html#l", "lanes"),
-    ]
-    assert BeautifulSoup(context["body"], "html.parser").get_text() == 2 * "qt.simulate figures.lanes qt.simulate"
+    wanted = [("../r.html#s", "simulate"), ("../r.html#l", "lanes")]
+    assert re.findall(r'href="([^"]*)">(\w+)</a>', context["body"]) == wanted
+    found = BeautifulSoup(context["body"], "html.parser").get_text()
+    assert found == 2 * "qt.simulate figures.lanes qt.simulate"
 
 
 # The install page ----------------------------------------------------------------------------------------------------
@@ -342,6 +346,7 @@ def test_the_built_site_without_addresses_names_none(root, built):
     site, names = built
     assert (site / "sitemap.xml").exists() == bool(settings["html"]["baseurl"])
     text = page(site, names[3]).select_one(".qt-foot").get_text()
-    assert ("Edit this page" in text) == ("Report an error on this page" in text) == bool(settings["repository"]["url"])
+    found = "Edit this page" in text
+    assert found == ("Report an error on this page" in text) == bool(settings["repository"]["url"])
     assert not settings["sphinx"]["config"]["comments"]
     assert not page(site, names[3]).select('script[src^="http"]')

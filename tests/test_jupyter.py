@@ -45,7 +45,8 @@ def home(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def environment(home):
-    names = {"HOME": "", "JUPYTER_CONFIG_DIR": ".config", "JUPYTER_DATA_DIR": ".data", "JUPYTER_RUNTIME_DIR": ".run"}
+    names = {"HOME": "", "JUPYTER_CONFIG_DIR": ".config"}
+    names |= {"JUPYTER_DATA_DIR": ".data", "JUPYTER_RUNTIME_DIR": ".run"}
     folders = {name: str(home / folder) for name, folder in names.items()} | {"IPYTHONDIR": str(home / ".ipython")}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     return os.environ | folders | {"PYTHONPATH": str(ROOT), "PATH": path}
@@ -62,7 +63,8 @@ def served(program, home, environment, *options):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     address = f"http://127.0.0.1:{port}"
-    command = [program, "--no-browser", "--allow-root", f"--port={port}", "--ServerApp.port_retries=0", *options]
+    command = [program, "--no-browser", "--allow-root"]
+    command += [f"--port={port}", "--ServerApp.port_retries=0", *options]
     command += ["--IdentityProvider.token=", f"--ServerApp.root_dir={home}"]
     with open(home / "log", "w", encoding="utf-8") as log:
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
@@ -89,7 +91,8 @@ def jupyter(home, environment):
 
 def answer_of(address, *options):
     """The answer of jupyter.mjs for a notebook's address."""
-    command = ["node", str(ROOT / "tests/site/jupyter.mjs"), address, "--chromium", find_chromium(), *options]
+    command = ["node", str(ROOT / "tests/site/jupyter.mjs"), address]
+    command += ["--chromium", find_chromium(), *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
@@ -133,16 +136,15 @@ def test_a_notebook_that_is_not_trusted_says_how_its_drawings_come(jupyter, home
     """Outputs that somebody else made: JupyterLab strips styles, scripts and drawings of them."""
     draw = "from quack_tutorial import figures\nfigures.strides()"
     html = figures.strides()._repr_html_()
-    output = {"output_type": "execute_result", "execution_count": 1, "metadata": {}, "data": {"text/html": html}}
-    cell = {"cell_type": "code", "id": "a", "execution_count": 1, "metadata": {}, "source": draw, "outputs": [output]}
+    output = {"output_type": "execute_result", "execution_count": 1}
+    output |= {"metadata": {}, "data": {"text/html": html}}
+    cell = {"cell_type": "code", "id": "a", "execution_count": 1}
+    cell |= {"metadata": {}, "source": draw, "outputs": [output]}
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
     notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": kernel, "cells": [cell]}
     (home / "given.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
-    assert answer_of(f"{jupyter}/lab/tree/given.ipynb?reset", "--look", "only") == {
-        "drawings": 0,
-        "told": 1,
-        "spilt": 0,
-    }
+    wanted = {"drawings": 0, "told": 1, "spilt": 0}
+    assert answer_of(f"{jupyter}/lab/tree/given.ipynb?reset", "--look", "only") == wanted
 
 
 def test_a_lab_says_what_is_wrong_and_then_that_it_is_right(jupyter, home):

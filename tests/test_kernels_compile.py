@@ -138,7 +138,8 @@ def test_a_lane_of_each_copy_moves_64_bytes_as_wide_as_its_version_says(version,
         assert count(r"st\.global\.v4\.b32", text) == wide + copied
         assert count(r"st\.global", text) == single + wide + copied
         assert count(r"cp\.async\.c[ag]\.shared\.global \[[^\]]*\], \[[^\]]*\], 16", text) == copied
-        assert count(r"cp\.async\.commit_group", text) == count(r"cp\.async\.wait_(group|all)", text) == copied
+        found = count(r"cp\.async\.commit_group", text)
+        assert found == count(r"cp\.async\.wait_(group|all)", text) == copied
         assert_stays_in_registers(text)
 
 
@@ -149,7 +150,8 @@ def test_a_cluster_reduce_sends_one_word_a_block_and_waits_at_an_mbarrier(blocks
     assert count(r"\bmapa", text) == 2  # of the slot and of the mbarrier
     assert count(r"st\.async\S*\.b32", text) == count(r"mbarrier\.try_wait", text) == 1
     assert count(r"mbarrier\.arrive\.expect_tx", text) == 1
-    assert count(r"fence\.mbarrier_init", text) == count(r"barrier\.cluster\.arrive\.relaxed", text) == 1
+    found = count(r"fence\.mbarrier_init", text)
+    assert found == count(r"barrier\.cluster\.arrive\.relaxed", text) == 1
     assert count(r"barrier\.cluster\.wait", text) == 1
     assert_stays_in_registers(text)
 
@@ -443,7 +445,8 @@ def test_layernorm_reads_a_row_once_and_writes_it_once(N, dtype):
     tile = kernel.tile
     of_row = tile.vectors * tile.rows_each
     assert count(r"st\.global", text) == count(r"st\.global\.v4\.b32", text) == of_row
-    loads = 2 * tile.vectors + (0 if kernel.pipeline.stages else of_row)  # the weight and the bias, and the row
+    # the weight and the bias, and the row
+    loads = 2 * tile.vectors + (0 if kernel.pipeline.stages else of_row)
     assert count(r"ld\.global", text) == count(r"ld\.global\S*\.v4", text) == loads
     assert count(r"cp\.async\.bulk\.shared", text) == kernel.pipeline.stages
 
@@ -551,7 +554,8 @@ def test_a_copy_to_shared_memory_passes_l1_only_if_it_is_asked_to(monkeypatch):
     for modes, operator in (({}, "ca"), ({"cache_mode": cpasync.LoadCacheMode.GLOBAL}, "cg")):
         monkeypatch.setattr(cpasync, "CopyG2SOp", partial(cpasync.CopyG2SOp, **modes))
         text = ptx(COPIES["async"](cutlass.Float32, 4096), spec, spec)
-        assert count(rf"cp\.async\.{operator}\.shared", text) == count(r"cp\.async\.c[ag]\.", text) == 4
+        found = count(rf"cp\.async\.{operator}\.shared", text)
+        assert found == count(r"cp\.async\.c[ag]\.", text) == 4
 
 
 @pytest.mark.parametrize("how, local", [("by_index", 20), ("by_steps", 0)])

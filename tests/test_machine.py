@@ -158,7 +158,8 @@ def test_the_newest_visible_gpu_is_the_one_named(monkeypatch):
     monkeypatch.setattr(machine, "load_nvml", lambda: nvml)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     found = machine.find_gpu()
-    assert (found["gpu"], found["compute_capability"], found["driver"]) == ("NVIDIA H200", (9, 0), "580.95.05")
+    got = (found["gpu"], found["compute_capability"], found["driver"])
+    assert got == ("NVIDIA H200", (9, 0), "580.95.05")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     assert machine.find_gpu()["gpu"] == "NVIDIA T4"
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")

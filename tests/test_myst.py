@@ -45,7 +45,8 @@ def test_links_lead_to_notebooks_and_pages(tmp_path):
     (cell,) = cells(
         "[a](03.md#vectors) [b](../book/trust.md) [](../book/words.md) [c](https://example.org/x.md)", chapters
     )
-    assert cell.source == "[a](03.ipynb) [b](../book/trust.md) [Words](../book/words.md) [c](https://example.org/x.md)"
+    wanted = "[a](03.ipynb) [b](../book/trust.md) [Words](../book/words.md) [c](https://example.org/x.md)"
+    assert cell.source == wanted
     text = "# Page\n\n[](trust.md), [a](../notebooks/03.md), [b](words.md), [c](#on), [d](on).\n\n(on)=\n## And on\n"
     assert myst.page("---\nx: 1\n---\n" + text, book) == (
         "# Page\n\n[Trust](trust.ipynb), [a](../notebooks/03.ipynb), [b](words.md), [c](#And-on), [d](#And-on).\n\n## And on\n"

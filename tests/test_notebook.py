@@ -31,7 +31,8 @@ def test_lengths_of_all_kinds_are_drawn(step, most):
         assert lengths[0] == step and not any(N % step for N in lengths)
         assert any(N > step and N // step % 2 for N in lengths)
         assert any(N // step % 2 == 0 for N in lengths)
-        assert [N for N in lengths if N > most] == [N for N in lengths if 2 * most <= N <= 3 * most] != []
+        found = [N for N in lengths if N > most]
+        assert found == [N for N in lengths if 2 * most <= N <= 3 * most] != []
     assert most // step < 8 or len(set(map(tuple, drawn))) > 1
     assert (qt.drawn(9, 9) != qt.drawn(9, 9)).any()
     assert (abs(abs(qt.drawn(9, 1, shift=2000)) - 2000) <= 999).all()
@@ -49,7 +50,8 @@ def test_a_timing_reads_as_a_sentence():
     assert not untimed and "not on a GPU" in str(untimed)
 
     def told(us, **other):
-        given = {"us": us, "nbytes": 400_000_000, "copy_gb_s": 4200.0, "device": "NVIDIA H200", "datasheet_gb_s": None}
+        given = {"us": us, "nbytes": 400_000_000, "copy_gb_s": 4200.0}
+        given |= {"device": "NVIDIA H200", "datasheet_gb_s": None}
         timing = notebook.Timing(**given | other)
         return timing, " ".join(str(timing).split())
 
@@ -173,4 +175,5 @@ def test_a_dynamic_spec_keeps_what_the_dsl_keeps():
     x = torch.zeros(4, 12)[:, :9]
     spec = compiler.dynamic_spec_of(x, "t0")
     assert (spec.shape, spec.stride) == (("t0_size0", "t0_size1"), ("t0_stride0", 1))
-    assert spec.align == 16  # the address's alignment or the rows' distance of 48 bytes, whichever is less
+    # the address's alignment or the rows' distance of 48 bytes, whichever is less
+    assert spec.align == 16

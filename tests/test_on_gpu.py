@@ -23,7 +23,8 @@ def record_of(**given):
     """A record: source of a cell -> what it gave."""
     cells = tuple(outputs.Cell(key, tuple(found)) for key, found in zip(outputs.keys(given), given.values()))
     versions = {"torch": "2.11.0"}
-    kept = {"chapter": "07", "device": "NVIDIA H200", "driver": "580", "versions": versions, "date": "2026-11-24"}
+    kept = {"chapter": "07", "device": "NVIDIA H200", "driver": "580"}
+    kept |= {"versions": versions, "date": "2026-11-24"}
     return outputs.Outputs(kept | {"seconds": 12.3, "errors": ["cell 3: OSError: no"]}, cells)
 
 
@@ -45,7 +46,8 @@ def test_other_outputs_are_folded_below_the_simulated_ones(on_gpu, monkeypatch):
         a=[{"text": "fast"}], b=[], gone=[{"text": "old"}], c=[{"text/html": "<p>5</p>"}, {"error": "E: no"}]
     )
     section = page(on_gpu, monkeypatch, record, cell("a", "slow"), cell("b", "same"), cell("c"))
-    assert folds_in(section) == [("As run on an H200", ["fast"]), ("As run on an H200", ["<p>5</p>", "E:", "no"])]
+    wanted = [("As run on an H200", ["fast"]), ("As run on an H200", ["<p>5</p>", "E:", "no"])]
+    assert folds_in(section) == wanted
     first, _, third = section.children[2:]
     assert [child["nb_element"] for child in third] == ["cell_code_source", "cell_code_output"]
     assert first[1].astext().split() == ["slow", "fast"]

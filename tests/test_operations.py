@@ -82,7 +82,8 @@ def test_bytes_are_those_of_the_matrices_and_of_nothing_else_that_grows_with_bot
 
 
 def test_words_of_the_command_line_name_operations():
-    assert operations.named("rmsnorm-backward") == operations.named("rmsnorm backward") == "rmsnorm backward"
+    found = operations.named("rmsnorm-backward")
+    assert found == operations.named("rmsnorm backward") == "rmsnorm backward"
     assert operations.slug("cross-entropy fused") == "cross-entropy-fused"
     with pytest.raises(
         ValueError, match="operation 'groupnorm' is not one of copy, softmax, softmax-backward, rmsnorm"

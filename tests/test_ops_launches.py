@@ -87,7 +87,8 @@ def test_gradients_for_one_row_say_nothing_about_gradients_for_others(N, kept_ba
 
 def test_gradients_of_other_ranks_and_addresses_have_launches_of_their_own(kept_backward):
     w, big = randn(64), randn(6, 80)
-    views = (randn(2, 3, 64), randn(3, 2, 64), big[0, :64], big[1, 1:65], big[2, 2:66], randn(2, 1, 64))
+    views = (randn(2, 3, 64), randn(3, 2, 64), big[0, :64])
+    views += (big[1, 1:65], big[2, 2:66], randn(2, 1, 64))
     for _ in range(2):
         for x in views:
             assert_all_gradients(x, w, None)
@@ -128,15 +129,8 @@ def test_the_first_call_may_have_no_rows(kept):
 
 def test_addresses_strides_and_ranks_have_launches_of_their_own(kept):
     big = randn(6, 80)
-    views = (
-        big[:, :64],
-        big[:, 1:65],
-        big[:, 4:68],
-        big[:, :64].contiguous(),
-        randn(2, 3, 64),
-        randn(3, 2, 64),
-        big[0],
-    )
+    views = (big[:, :64], big[:, 1:65], big[:, 4:68], big[:, :64].contiguous())
+    views += (randn(2, 3, 64), randn(3, 2, 64), big[0])
     for _ in range(2):
         for x in views:
             torch.testing.assert_close(ops.softmax(x), torch.softmax(x, -1))
@@ -189,7 +183,8 @@ def test_a_vector_of_one_element_may_have_any_stride(monkeypatch):
     assert target.is_contiguous() and target.stride() == (2,)
     assert_gradients(lambda x: ops.cross_entropy(x, target), lambda x: F.cross_entropy(x, target), x)
     torch.testing.assert_close(ops.cross_entropy_with_grad(x, target)[0], F.cross_entropy(x, target)[None])
-    assert len(seen) > 10 and set(seen) == {(1,), (0,)}  # 0: the mean's gradient, which is given its stride
+    # 0: the mean's gradient, which is given its stride
+    assert len(seen) > 10 and set(seen) == {(1,), (0,)}
 
 
 @pytest.mark.parametrize("strides", ((1, 100), (8, 3), (0, 0)))
@@ -296,10 +291,8 @@ def test_tracing_records_the_operation():
 
     graph = make_fx(lambda x, target: ops.cross_entropy(ops.softmax(x), target))(x, target)
     called = [str(node.target) for node in graph.graph.nodes if node.op == "call_function"]
-    assert [name for name in called if "quack" in name] == [
-        "quack_tutorial.softmax.default",
-        "quack_tutorial.cross_entropy.default",
-    ]
+    wanted = ["quack_tutorial.softmax.default", "quack_tutorial.cross_entropy.default"]
+    assert [name for name in called if "quack" in name] == wanted
 
 
 def test_another_current_device_is_changed_for_the_launch_only(monkeypatch):

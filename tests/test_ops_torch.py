@@ -137,12 +137,10 @@ def test_vmap_over_some_arguments(device):
     close(torch.func.vmap(lambda w: ops.rmsnorm(x, w, eps=EPS), 1)(weights), wanted)
     inner = torch.func.vmap(ops.rmsnorm, (None, 0))
     twice = torch.func.vmap(inner, (0, None))(randn(device, 2, 3, N), weights.t())
-    close(
-        twice,
-        torch.stack(
-            [torch.stack([ops.rmsnorm(x, w) for w in weights.t().contiguous()]) for x in randn(device, 2, 3, N)]
-        ),
+    expected = torch.stack(
+        [torch.stack([ops.rmsnorm(x, w) for w in weights.t().contiguous()]) for x in randn(device, 2, 3, N)]
     )
+    close(twice, expected)
 
 
 @every_call
@@ -273,7 +271,8 @@ def test_what_memory_holds_is_not_always_what_a_tensor_is(name, device):
     (ours, theirs), x = calls(device)[name], rows(device)
     conjugate = torch.complex(x, x).conj().imag  # a view whose sign is changed as it is read
     assert conjugate.is_neg()
-    close(ours(torch._neg_view(x) if name == "its weight" else conjugate), theirs(-x))  # vectors must be contiguous
+    # vectors must be contiguous
+    close(ours(torch._neg_view(x) if name == "its weight" else conjugate), theirs(-x))
     close(ours(torch._efficientzerotensor((3, N), device=device)), theirs(0 * x))
     for make in (
         lambda y: torch._neg_view(torch.ones_like(y)),

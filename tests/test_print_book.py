@@ -58,7 +58,9 @@ def test_pages_in_order_without_those_of_the_screen(text):
 
 def test_links_lead_into_the_file_or_out_of_the_book(text):
     links = re.findall(r'<a [^>]*href="([^"]*)"', text[text.index("</header>") :])
-    assert links == ["#book-glossary--lane", "#book-glossary", "#notebooks-00-win--win", "https://example.org/"]
+    wanted = "#book-glossary--lane #book-glossary".split()
+    wanted += "#notebooks-00-win--win https://example.org/".split()
+    assert links == wanted
     ids = re.findall(r'\sid="([^"]+)"', text)
     assert len(ids) == len(set(ids))
     assert {link[1:] for link in links if link.startswith("#")} <= set(ids)
@@ -100,6 +102,8 @@ def test_chromium_prints_it(printing, site, tmp_path):
 def test_solutions_come_last_in_their_chapter_and_setup_drawing_and_machine_code_are_left_out(text):
     chapter = text[text.index("0. Win") :]
     assert not any(words in text for words in ("Setup", "draw()", "SASS"))
-    assert chapter.index("Solution 1 is at the end") < chapter.index("188 rows") < chapter.index("<h2>Solutions</h2>")
+    found = chapter.index("Solution 1 is at the end")
+    assert found < chapter.index("188 rows") < chapter.index("<h2>Solutions</h2>")
     solution = '<details class="qt-fold" open=""><summary>Solution 1</summary>17</details>'
-    assert chapter.index("<h2>Solutions</h2>") < chapter.index(solution) < chapter.index("Glossary</h1>")
+    found = chapter.index("<h2>Solutions</h2>")
+    assert found < chapter.index(solution) < chapter.index("Glossary</h1>")

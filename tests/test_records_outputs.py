@@ -57,12 +57,9 @@ def test_a_chapter_is_executed_and_its_errors_are_told(script, tmp_path):
     notebook.cells[5].metadata["tags"] = ["remove-cell"]
     assert script.execute(notebook, 60, tmp_path) == ["cell 2: ZeroDivisionError: division by zero"]
     given = [cell.outputs for cell in script.recorded(notebook)]
-    assert given == [
-        ({"text": "a\nb\n"},),
-        ({"error": "ZeroDivisionError: division by zero"},),
-        ({"error": "ValueError: meant"},),
-        ({"text/plain": "42"},),
-    ]
+    wanted = [({"text": "a\nb\n"},), ({"error": "ZeroDivisionError: division by zero"},)]
+    wanted += [({"error": "ValueError: meant"},), ({"text/plain": "42"},)]
+    assert given == wanted
 
 
 def test_a_chapter_that_takes_too_long_keeps_what_it_gave(script, tmp_path):

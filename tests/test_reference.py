@@ -184,7 +184,8 @@ def test_targets_out_of_range_and_ignored():
     np.testing.assert_allclose(loss, [NAN, NAN, 0.0, math.log(2)])
     assert reference.cross_entropy_error(x, np.array([2, -1, -100, 0]), loss) == 0.0
     almost = loss + np.array([0, 0, 1e-30, 0])
-    assert reference.cross_entropy_error(x, np.array([2, -1, -100, 0]), almost) == INF  # ignored means exactly 0
+    # ignored means exactly 0
+    assert reference.cross_entropy_error(x, np.array([2, -1, -100, 0]), almost) == INF
     gradient = reference.cross_entropy_backward(x, np.array([2, -1, -100, 0]), 1.0)
     np.testing.assert_array_equal(gradient, [[0.5, 0.5], [0.5, 0.5], [0, 0], [-0.5, 0.5]])
 
@@ -221,7 +222,8 @@ def test_bounds_follow_the_terms_where_they_cancel():
 
 
 def test_infinity_is_one_step_beyond_the_largest_number():
-    x, w = np.array([[1.0]]), np.array([65519.0])  # float16 ends at 65504 and rounds to infinity from 65520
+    # float16 ends at 65504 and rounds to infinity from 65520
+    x, w = np.array([[1.0]]), np.array([65519.0])
     assert reference.rmsnorm_error(x, [[INF]], "float16", w, eps=0.0) == pytest.approx(1.0, abs=1e-3)
     assert reference.rmsnorm_error(x, [[-INF]], "float16", w, eps=0.0) > 1
     assert reference.rmsnorm_error(x, [[INF]], "float16", w / 2, eps=0.0) > 1
@@ -239,7 +241,8 @@ def test_a_result_that_underflowed_is_right_to_the_last_digit_there_is():
     assert rounded[0, 0] != exact[0, 0]
     assert reference.softmax_backward_error(y, dy, rounded, "float32") <= 1
     assert reference.softmax_backward_error(y, dy, rounded + [[2.0**-146, 0]], "float32") > 1
-    assert reference.softmax_backward_error(y * 0, dy, rounded, "float32") == INF  # 0 stays exactly 0
+    # 0 stays exactly 0
+    assert reference.softmax_backward_error(y * 0, dy, rounded, "float32") == INF
 
 
 def test_the_gradient_of_a_scaled_loss_is_judged_by_the_product_that_multiplies_it():

@@ -111,7 +111,8 @@ def test_a_chapter_runs_to_its_end_and_its_exercise_is_solved(reader, chapter):
     if name:
         number, solution = [n for n in built if re.search(rf"^(class |def ){name}\b|^{name} = ", built[n][0], re.M)][:2]
         both = built[number][0], built[solution][0]
-        typed = solved(*both) if right else "\n".join(both)  # on paper: the solution judges what the exercise has named
+        # on paper: the solution judges what the exercise has named
+        typed = solved(*both) if right else "\n".join(both)
         solve = dict(enter=number, type=[number, typed]), dict(enter=number, look=True)
     answer = reader(chapter, dict(run=0, look=True, solutions=True), *solve, dict(download=True))
     assert set(answer["requests_before"]) <= {"/_static/run/lines.js"}
@@ -158,7 +159,8 @@ def test_python_is_ready_in_5_s_and_a_simulation_takes_less_than_300_ms(reader):
     built = built_cells(reader.site / "notebooks/05-block-reduce.html")
     simulating = [n for n in built if re.search(r"\b(watch|simulate|simulated)\(", built[n][0])]
     states = {cell["number"]: cell["state"] for cell in answers[0]["ran"]}
-    simulating = [n for n in simulating if states.get(n) == "done"]  # Run all leaves folded solutions out
+    # Run all leaves folded solutions out
+    simulating = [n for n in simulating if states.get(n) == "done"]
     assert len(simulating) >= 10
     took = [[float(re.search(r"[\d.]+", one(answer, n)["took"])[0]) for n in simulating] for answer in answers]
     assert median(map(min, *took)) < 0.3
@@ -329,7 +331,8 @@ def test_what_an_edit_makes_untrue_is_out_of_date_until_it_runs_again(reader):
     for cell in broken["cells"][2:]:
         assert cell["stale"] == "Out of date: this came out before cell 2 above was changed."
         assert cell["isHeard"]
-    assert broken["said"] == "The outputs of 6 cells are out of date until they run again: 3, 4, 5, 6, 7, 8."
+    wanted = "The outputs of 6 cells are out of date until they run again: 3, 4, 5, 6, 7, 8."
+    assert broken["said"] == wanted
     assert narrow["width"] <= 390
     text = " ".join(raced["cells"][2]["text"].split())
     assert re.search(r"Race \(read after write\).* wrote at cell 2:21, .* read at cell 2:26", text)
@@ -410,7 +413,8 @@ def test_what_the_reader_wrote_is_there_before_python_is(reader):
     stale = "Out of date: this is what the book's code gives, not the text that cell 2 above has now."
     assert [cell.get("stale") for cell in back["cells"]] == [None, None, *[stale] * 6]
     assert "THREADS = 32" in merged["texts"]["2"] and "= 3, 50" in merged["texts"]["3"]
-    assert "THREADS = 64" in books["texts"]["2"] and "= 3, 50" in books["texts"]["3"]  # what is shown is what runs
+    # what is shown is what runs
+    assert "THREADS = 64" in books["texts"]["2"] and "= 3, 50" in books["texts"]["3"]
     assert books["versions"]["2"][0] == "yours" and books["versions"]["2"][-1] == "*the book's"
     assert "THREADS = 64" in after["texts"]["2"] and len(after["kept"]) == 2
     assert any("THREADS = 96" in record for record in after["kept"].values())
@@ -430,12 +434,8 @@ def test_whose_text_is_chosen_in_one_tab_is_followed_by_another(reader):
 
 
 def test_an_edit_of_another_tab_leaves_what_is_typed_here(reader):
-    steps = [
-        BEGIN,
-        dict(type=[2, "mine = 1"], tab=1),
-        dict(type=[2, "theirs = 1"], tab=0, look=True, click="yours, older"),
-        dict(look=True),
-    ]
+    steps = [BEGIN, dict(type=[2, "mine = 1"], tab=1)]
+    steps += [dict(type=[2, "theirs = 1"], tab=0, look=True, click="yours, older"), dict(look=True)]
     typing, older = reader("sandbox", *steps)["looks"]
     assert typing["texts"]["2"] == "mine = 1" and older["texts"]["2"] == "theirs = 1"
     assert typing["remarks"]["2"] == "Another tab changed this cell: its text is under “yours, older”."
@@ -492,7 +492,8 @@ def test_what_waited_for_a_cell_that_failed_says_so_until_it_runs_again(reader):
 
 def test_what_somebody_else_keeps_under_our_names_breaks_nothing(reader):
     path = "/notebooks/sandbox.html"
-    strange = {"text:" + path + ":x": '{"text": 5}', "text:" + path + ":y": "7", path[1:]: "[1]", path: '["x", {}]'}
+    strange = {"text:" + path + ":x": '{"text": 5}', "text:" + path + ":y": "7"}
+    strange |= {path[1:]: "[1]", path: '["x", {}]'}
     store = [{"store": [f"quack-tutorial:{key}", text]} for key, text in strange.items()]
     look = reader("sandbox", dict(visit=""), *store, dict(visit="", look=True))["looks"][0]
     assert "def host" in look["texts"]["2"]
@@ -659,7 +660,8 @@ def test_no_solution_and_no_rubric_is_on_the_site(reader):
         for name, text in texts_of(file.relative_to(reader.site).as_posix(), file.read_bytes()):
             seen.add(name.split("/")[0])
             assert "answers.toml" not in name
-            marks = () if "grading/" in name else ("### BEGIN", "### END")  # the code that knows the marks
+            # the code that knows the marks
+            marks = () if "grading/" in name else ("### BEGIN", "### END")
             told = [words for words in marks if words in text]
             told += [line for lines in secret.values() for line in lines if line in text]
             assert not told, (name, told)

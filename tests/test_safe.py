@@ -176,12 +176,8 @@ def safe(root, monkeypatch):
 def built(safe, folder, of_module, **options):
     (folder / "_static/run").mkdir(parents=True)
     (folder / "book").mkdir()
-    files = {
-        "a.css": "a {}",
-        "run.js": "import(`run/${name}.js`)",
-        "run/page.js": 'import "./kept.js";',
-        "run/kept.js": of_module,
-    }
+    files = {"a.css": "a {}", "run.js": "import(`run/${name}.js`)"}
+    files |= {"run/page.js": 'import "./kept.js";', "run/kept.js": of_module}
     for name, text in files.items():
         (folder / "_static" / name).write_text(text, encoding="utf-8")
     (folder / "book/page.html").write_text(PAGE, encoding="utf-8")

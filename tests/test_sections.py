@@ -38,7 +38,8 @@ def test_each_section_has_its_prose_and_code_without_outputs_and_solutions(load,
     text = (tmp_path / "_static/section-index.js").read_text(encoding="utf-8")
     data = json.loads(text.removeprefix("bookSections(").removesuffix(")\n"))
     assert data["pages"] == [["a/page.html", "Page"]]
-    assert [row[:3] for row in data["sections"]] == [[0, "", "Page"], [0, "inner also-inner", "Inner"]]
+    wanted = [[0, "", "Page"], [0, "inner also-inner", "Inner"]]
+    assert [row[:3] for row in data["sections"]] == wanted
 
 
 def test_the_front_page_is_the_first_page_with_its_links_moved(load, tmp_path):

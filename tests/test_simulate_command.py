@@ -33,7 +33,8 @@ def folder(root, tmp_path, monkeypatch):
 def test_a_finding_is_told_beside_a_reference(root, capsys, folder):
     """The deadlock stops the kernel before it writes: there is nothing to compare, and the finding is the verdict."""
     (folder / "reference.py").write_text("def column_sum(x):\n    return x.sum(0)\n")
-    words = ["column_sum.py:ColumnSum()", "x=f32:96x8", "out=f32:8:nan", "--against", "reference.py:column_sum"]
+    words = "column_sum.py:ColumnSum() x=f32:96x8 out=f32:8:nan".split()
+    words += "--against reference.py:column_sum".split()
     assert main(["simulate", *words]) == 1
     assert capsys.readouterr().out.startswith("finding: deadlock, column_sum.py:19 (exit status 1)\n")
     assert main(["simulate", *words, "--json"]) == 1

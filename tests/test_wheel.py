@@ -25,7 +25,8 @@ def wheel(root, tmp_path_factory):
         shutil.copy(root / name, source)
     for room in ROOMS:
         shutil.copytree(root / room, source / room, ignore=LEFT_OUT)
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet", "--no-deps"]
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    command += ["wheel", "--quiet", "--no-deps"]
     done = subprocess.run(
         [*command, "--no-build-isolation", "--wheel-dir", str(built), str(source)], capture_output=True, text=True
     )
@@ -102,7 +103,8 @@ def test_the_simulator_alone_finds_a_race_and_a_hang(root, tmp_path, waits, kind
     """`pip install ./cutesim` in an environment that holds nothing else but numpy."""
     source = tmp_path / "cutesim"
     shutil.copytree(root / "cutesim", source, ignore=LEFT_OUT)
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--target"]
+    command = [sys.executable, "-m", "pip", "install"]
+    command += ["--quiet", "--no-deps", "--no-build-isolation", "--target"]
     done = subprocess.run([*command, str(tmp_path / "site"), str(source)], capture_output=True, text=True)
     if "No module named 'setuptools'" in done.stderr or "BackendUnavailable" in done.stderr:
         pytest.skip("setuptools is not installed, which builds the wheel")

@@ -66,7 +66,8 @@ def told_of(value):
     shown = raised.value._render_traceback_()  # by IPython
     assert " ".join(" ".join(shown).split()) == " ".join(" ".join(lines).split())
     assert max(map(len, shown[:-1])) <= 84
-    printed = "".join(traceback.format_exception(raised.value))  # by Python: one frame of ours, no chain of errors
+    # by Python: one frame of ours, no chain of errors
+    printed = "".join(traceback.format_exception(raised.value))
     assert printed.count("quack_tutorial/") == 1 and "Traceback" not in printed[10:]
     return f"{value}: {lines[0]}"
 
@@ -124,7 +125,8 @@ def test_a_missing_module_of_somebody_elses_keeps_its_frames(monkeypatch, tmp_pa
     assert not hasattr(raised.value, "_render_traceback_")
     with pytest.raises(ModuleNotFoundError) as raised:
         cell("import no_such_module")
-    assert told(raised.value) == ["No module named 'no_such_module'", "    cell 3:1:  import no_such_module"]
+    wanted = ["No module named 'no_such_module'", "    cell 3:1:  import no_such_module"]
+    assert told(raised.value) == wanted
 
 
 def test_where_the_dsl_is_needed_and_missing_the_sentence_stands_alone(monkeypatch):
@@ -164,7 +166,8 @@ def test_a_folder_that_cannot_be_written_gives_a_sentence(tmp_path, monkeypatch)
     pytest.importorskip("cutlass", reason="CuTe DSL is not installed")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv(compiler.DUMP_FOLDER, raising=False)
-    monkeypatch.setattr(compiler.os, "access", lambda folder, mode: folder != str(tmp_path))  # root may write anywhere
+    # root may write anywhere
+    monkeypatch.setattr(compiler.os, "access", lambda folder, mode: folder != str(tmp_path))
     file = tmp_path / "kernel.py"
     file.write_text(KERNEL.format(value="2 * mX[tidx]", threads=32))
     names = {"__name__": file.stem}

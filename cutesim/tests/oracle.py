@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from cutesim.trace import FenceKind, Op, Space
 
-REACH = {FenceKind.CTA: 0, FenceKind.CLUSTER: 1, FenceKind.GPU: 2, FenceKind.SYS: 2}  # block, cluster, any two threads
+# block, cluster, any two threads
+REACH = {FenceKind.CTA: 0, FenceKind.CLUSTER: 1, FenceKind.GPU: 2, FenceKind.SYS: 2}
 ACQUIRE, RELEASE = 1, 2
-MBARRIER = (Op.MBARRIER_INIT, Op.MBARRIER_ARRIVE, Op.MBARRIER_EXPECT, Op.MBARRIER_WAIT, Op.MBARRIER_RESUME)
+MBARRIER = (Op.MBARRIER_INIT, Op.MBARRIER_ARRIVE, Op.MBARRIER_EXPECT)
+MBARRIER += (Op.MBARRIER_WAIT, Op.MBARRIER_RESUME)
 
 
 class Graph:
@@ -140,7 +142,8 @@ def _launch(trace, launch, graph, accesses):
     inits = {}  # thread -> inits so far, and those that a fence has covered
     incarnation, counts = {}, {}
     transfers = {}
-    fences, atomics = {}, {}  # thread -> [(reach, node)]; address -> [atomic], which those after it read from
+    # thread -> [(reach, node)]; address -> [atomic], which those after it read from
+    fences, atomics = {}, {}
     (cluster, _, _) = trace.launches[launch].cluster
     mine = trace.events[trace.events["launch"] == launch]
     meant = any(e["op"] == Op.FENCE and e["arg"] in REACH or e["op"] == Op.ATOMIC and e["arg"] for e in mine)

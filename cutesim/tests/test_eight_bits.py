@@ -34,7 +34,8 @@ def nearest(x: np.ndarray, name: str) -> np.ndarray:
     codes = np.flatnonzero(np.isfinite(values))
     size = np.minimum(np.abs(x), LARGEST[name])
     distance = np.abs(np.nan_to_num(size)[:, None] - values[codes])
-    near = distance == distance.min(axis=1, keepdims=True)  # two in a tie, which goes to the even byte
+    # two in a tie, which goes to the even byte
+    near = distance == distance.min(axis=1, keepdims=True)
     found = codes[np.argmax(near * (2 - codes % 2), axis=1)].astype(np.uint8)
     return np.where(np.isnan(x), 0x7F, found | np.signbit(x).astype(np.uint8) << 7).astype(np.uint8)
 
@@ -110,7 +111,8 @@ def test_constants_do_not_saturate():
     out = np.zeros(16, np.uint8)
     run = simulate(k.constants, out)
     assert run.ok, run
-    assert out.tolist() == [0x7E, 0x7F, 0x7C, 0xC2, *[0x3C] * 4, 16, 1, *[0] * 6]  # as the compiler folds them
+    # as the compiler folds them
+    assert out.tolist() == [0x7E, 0x7F, 0x7C, 0xC2, *[0x3C] * 4, 16, 1, *[0] * 6]
 
 
 def test_inline_assembly_converts_pairs():

@@ -165,7 +165,8 @@ def test_a_vector_is_as_wide_as_the_compiler_knows_it_may_be():
         return access_width(global_tensor(x, "x", AddressSpace())[row, None])
 
     x = np.zeros((3, 256), np.float32)
-    assert width(x) == 4 and width(HostTensor(x)) == 1  # from_dlpack promises the type's own alignment alone
+    # from_dlpack promises the type's own alignment alone
+    assert width(x) == 4 and width(HostTensor(x)) == 1
     assert width(HostTensor(x, 16)) == 4
     assert width(HostTensor(x, 16).mark_layout_dynamic()) == 1
     assert width(columns_by_four(HostTensor(x, 16))) == 4

@@ -26,7 +26,8 @@ def test_conversions_to_8_bits_cut_off_what_fits():
 @pytest.mark.skipif(sys.maxsize < 2**32, reason="a 32-bit machine, as a browser has, holds no such array")
 @pytest.mark.parametrize("how", ["element", "row", "tile", "wide"])
 def test_an_offset_beyond_32_bits_of_a_static_layout(how):
-    kept = np.empty(2**31 + 64, np.uint8)  # never touched but at its ends: the system gives no memory for the rest
+    # never touched but at its ends: the system gives no memory for the rest
+    kept = np.empty(2**31 + 64, np.uint8)
     x = np.lib.stride_tricks.as_strided(kept, (3, 64), (2**30, 1))
     run = simulate(k.far_rows(how), x)
     if how == "wide":
@@ -54,7 +55,8 @@ def test_a_warp_s_number_in_a_branch_of_whole_warps():
 @pytest.mark.parametrize("check", [True, False])
 def test_a_run_tells_the_shared_memory_of_a_block(check):
     run = simulate(k.takes_shared_memory, LANES, np.zeros(32, np.float32), check=check)
-    assert run.smem_bytes == 16 + 64 * 4  # of two launches the most; one byte, and a gap up to the next multiple of 16
+    # of two launches the most; one byte, and a gap up to the next multiple of 16
+    assert run.smem_bytes == 16 + 64 * 4
     assert simulate(k.swap_registers, LANES, np.zeros(32, np.float32), check=check).smem_bytes == 0
 
 
@@ -73,7 +75,8 @@ def test_the_first_run_s_results_stay_where_unwritten_memory_reaches_them():
 
 
 def test_a_sum_that_depends_on_the_order_of_atomics_is_observed_and_no_fault():
-    x = np.float32(10.0) ** (np.arange(128) % 17 - 8)  # sums of far apart numbers round differently in each order
+    # sums of far apart numbers round differently in each order
+    x = np.float32(10.0) ** (np.arange(128) % 17 - 8)
     out = np.zeros(1, np.float32)
     run = simulate(k.atomic_sum, x, out, schedule="reverse")
     assert run.ok
@@ -280,7 +283,8 @@ def test_a_sentence_names_the_cause(host, tensors, kind, said):
 
 def test_orders_say_that_relaxed_operations_have_more_of_them():
     said = [str(simulate(k.passes_on(flag), COUNT.copy(), COUNT.copy(), orders="all")) for flag in (0, 1)]
-    assert ["every sequentially consistent order was tried" in text for text in said] == [False, True]
+    found = ["every sequentially consistent order was tried" in text for text in said]
+    assert found == [False, True]
 
 
 @pytest.mark.parametrize("blocks, ok", [(132, True), (133, False)])

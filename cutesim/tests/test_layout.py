@@ -261,7 +261,8 @@ def test_every_way_to_evaluate_agrees(layout):
     assert [la.idx2crd(i, layout.shape) for i in range(n)] == points
     assert [la.crd2idx(c, layout.shape) for c in points] == list(range(n))
     assert la.offsets(layout).tolist() == expected
-    assert np.broadcast_to(layout(np.arange(n).reshape(1, -1, 1)), (1, n, 1)).ravel().tolist() == expected
+    found = np.broadcast_to(layout(np.arange(n).reshape(1, -1, 1)), (1, n, 1)).ravel().tolist()
+    assert found == expected
     assert la.cosize(layout) == max(expected) + 1
 
 
@@ -414,7 +415,8 @@ def test_products_hold_every_copy_once(block, tiler):
 @examples
 @given(layouts(extents=POWERS), st.sampled_from([1, 2, 4]))
 def test_recast_covers_the_same_bytes(layout, factor):
-    assume(la.size(layout) > 1)  # the stride of a single element is 0: nothing says along which mode its bytes lie
+    # the stride of a single element is 0: nothing says along which mode its bytes lie
+    assume(la.size(layout) > 1)
     narrow = algebra.recast_layout(8, 8 * factor, layout)
     bytes_wide = {o * factor + k for o in by_hand(layout) for k in range(factor)}
     assert set(by_hand(narrow)) == bytes_wide

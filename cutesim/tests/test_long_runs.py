@@ -41,7 +41,8 @@ def test_a_long_run_shows_one_line_and_takes_it_away(monkeypatch, check):
     assert "\n" not in text and lines[0] == lines[-1] == ""
     shown = [line.rstrip() for line in lines if line.strip()]
     if check:
-        assert shown[:2] == ["simulating element: 50 % of 2 blocks", "simulating element: 100 % of 2 blocks"]
+        wanted = ["simulating element: 50 % of 2 blocks", "simulating element: 100 % of 2 blocks"]
+        assert shown[:2] == wanted
     else:
         assert shown == ["simulating element: 100 % of 2 blocks"]
     assert lines[-2].strip() == "" and len(lines[-2]) == len(shown[-1])
@@ -95,7 +96,8 @@ def test_ctrl_c_stops_an_endless_kernel_and_the_next_run_works(check, interrupts
         finally:
             over.set()
     assert time.monotonic() - start < 5
-    assert stopped.value._render_traceback_() == ["Interrupted."]  # by IPython; in a cell with the line of the reader's
+    # by IPython; in a cell with the line of the reader's
+    assert stopped.value._render_traceback_() == ["Interrupted."]
     assert STATE.run is None and STATE.group is None and STATE.loops == 0
     out = np.zeros(32, np.float32)
     assert simulate(language.two_kernels, X[:32], out).ok

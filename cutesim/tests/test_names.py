@@ -124,7 +124,8 @@ def test_one_may_wait_for_the_kernel_before_and_tell_the_others_at_a_barrier():
         ("twice", "reverse", 32, 32),
     ):
         (finding,) = simulate(k.one_launched_early, X, UNTOUCHED.copy(), how, schedule=schedule).findings
-        assert (finding.kind, finding.threads, finding.count) == ("early access", (thread,), count), how
+        found = (finding.kind, finding.threads, finding.count)
+        assert found == ("early access", (thread,), count), how
     (finding,) = simulate(k.one_launched_early, X, UNTOUCHED.copy(), "named").findings
     assert (finding.kind, finding.threads, finding.count) == ("divergent shuffle", (16,), 16)
     for how in ("warp", "half", "before"):
@@ -209,4 +210,5 @@ def test_the_compiler_takes_them():
 def test_an_enum_made_outside_a_kernel_is_known_by_where_it_is_defined():
     kind = type(pytest.importorskip("cutlass.cute").ReductionOp.ADD)
     found = namespaces.by_name(kind.__module__, kind.__name__)
-    assert [str(getattr(found, name)) for name in ("ADD", "MUL", "MAX", "MIN")] == ["ADD", "MUL", "MAX", "MIN"]
+    got = [str(getattr(found, name)) for name in ("ADD", "MUL", "MAX", "MIN")]
+    assert got == ["ADD", "MUL", "MAX", "MIN"]

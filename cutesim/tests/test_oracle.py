@@ -169,7 +169,8 @@ def test_the_same_missing_proxy_fences_as_brute_force(block):
     for seed in range(block * 20, block * 20 + 20):
         trace = RandomLog(seed).make(20 + seed % 25, bulk=12)
         found = {tuple(trace.lines[k].number for k in race.lines) for race in unfenced(trace)}
-        racing = racing_lines(trace)  # lanes that write the same bytes in one instruction count as one, and race anyway
+        # lanes that write the same bytes in one instruction count as one, and race anyway
+        racing = racing_lines(trace)
         others = {pair for pair in unfenced_lines(trace) if frozenset(pair) not in racing}
         assert {pair for pair in found if frozenset(pair) not in racing} == others, f"seed {seed}"
         assert found_lines(trace) == racing, f"seed {seed}"

@@ -23,7 +23,8 @@ def test_an_except_of_the_reader_s_does_not_hide_what_is_not_simulated():
 def test_coordinates_and_tiles_are_the_compiler_s(capsys):
     simulate(k.coordinates)
     ours = capsys.readouterr().out
-    assert "[(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1), (1, 2)]" in ours  # of (2, 4):(4, 1), along the rows
+    # of (2, 4):(4, 1), along the rows
+    assert "[(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1), (1, 2)]" in ours
     cute = pytest.importorskip("cutlass.cute")
     cute.compile(k.coordinates)
     assert capsys.readouterr().out == ours
@@ -78,7 +79,8 @@ FLOATS = (
     np.array([-1.5, 2.5, -0.0, 0.25, np.nan, 1e3, -2.5, 7.0] * 4, np.float32),
     np.roll(np.array([0.5, -0.0, np.nan, 3.0, -1.5, 9.0, 0.0, 1.0] * 4, np.float32), 1),
 )
-HALVES = tuple(np.stack([x, x[::-1]], 1).astype(np.float16) for x in FLOATS)  # of each word the low one first
+# of each word the low one first
+HALVES = tuple(np.stack([x, x[::-1]], 1).astype(np.float16) for x in FLOATS)
 WHOLE = {"rni": np.rint, "rmi": np.floor, "rpi": np.ceil, "rzi": np.trunc}
 
 
@@ -204,7 +206,8 @@ def test_methods_that_a_package_gives_the_dsl_s_tensors_run_and_none_are_made_up
 @pytest.mark.parametrize("stepping", [16, 32])
 def test_a_pipeline_s_state_changes_for_those_threads_that_change_it(stepping):
     threads = np.arange(64)
-    after = threads % 8 + 1  # a leap and a step, where one leap passes the end of the ring at most once
+    # a leap and a step, where one leap passes the end of the ring at most once
+    after = threads % 8 + 1
     turned = (threads // 4 + (after % 4 == 0)) % 2
     wanted = [threads < stepping, threads + 1, (threads + 1) % 4, turned]
     gives(k.states, wanted=wanted, dtype=np.int32, stepping=stepping)

@@ -67,7 +67,8 @@ def test_the_providers_that_are_asked_for():
 
     assert asked("softmax", "--ladder") == {"softmax": list(OPERATIONS["softmax"].ladder)}
     assert asked("softmax", "--providers", "ours,eager") == {"softmax": ["ours", "eager"]}
-    without = asked("softmax", "--without", "liger,compile tuned,cudnn")  # the last is another operation's
+    # the last is another operation's
+    without = asked("softmax", "--without", "liger,compile tuned,cudnn")
     assert without == {"softmax": ["ours", "eager", "compile", "quack", "liger cute"]}
     some = asked("--providers", "ours,cudnn")
     assert some["rmsnorm"] == ["ours", "cudnn"] and some["softmax"] == ["ours"]
@@ -87,7 +88,8 @@ def test_all_operations_go_to_a_folder_and_are_gone_on_with(gpu, tmp_path, capsy
     capsys.readouterr()
     assert run(*words) == 1 and "exists: go on with it with --resume" in capsys.readouterr().err
     assert run(*words, "--resume") == 0
-    assert f"{len(OPERATIONS)} cells, {len(OPERATIONS)} of them measured before" in capsys.readouterr().out
+    found = f"{len(OPERATIONS)} cells, {len(OPERATIONS)} of them measured before"
+    assert found in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("option, field, values", [("--gpus", "gpu", {0, 1}), ("--workers", "workers", {2})])
@@ -158,7 +160,8 @@ def test_public_calls_have_records_and_commands_of_their_own(gpu, tmp_path, caps
         ("cross-entropy,cross-entropy-backward", "public"),
         ("cross-entropy-backward", "public-mean"),
     ):
-        assert run(operations, "--dtype", "bfloat16", "--n", "256", "--out", tmp_path, f"--{flag}") == 0
+        found = run(operations, "--dtype", "bfloat16", "--n", "256", "--out", tmp_path, f"--{flag}")
+        assert found == 0
         for name in operations.split(","):
             record = records.load(tmp_path / f"{name}-{flag}.json")
             assert record.series == flag.replace("-", " ") and len(record.cells) == 1

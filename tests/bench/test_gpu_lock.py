@@ -89,7 +89,8 @@ def test_others_have_the_gpu_while_torch_compiles(torch_alone, path):
     with lock:
         compiled = torch.compile(lambda x: x + 1, backend=backend)
         assert compiled(torch.zeros(3)).tolist() == [1, 1, 1]
-        assert during == [False] * 4 + [True]  # compiling, and between what needs the GPU; then running
+        # compiling, and between what needs the GPU; then running
+        assert during == [False] * 4 + [True]
         assert said == [True] * 3  # as a kernel was put on the GPU, or timed there
         for use in uses:
             use(lock)
@@ -113,8 +114,10 @@ def test_others_have_the_gpu_while_triton_compiles(torch_alone, monkeypatch, pat
     gpu_lock.give_while_compiling(lock)
     assert triton.compile("a") == "A" and not lock.held
     with lock:
-        assert triton.compile("b") == "B" and lock.held  # as in what torch tries when a kernel is first called
-        assert triton.compiler.compile("c") == "C" and lock.held  # as in a kernel of a peer that is first called
+        # as in what torch tries when a kernel is first called
+        assert triton.compile("b") == "B" and lock.held
+        # as in a kernel of a peer that is first called
+        assert triton.compiler.compile("c") == "C" and lock.held
         with pytest.raises(ValueError):
             triton.compile("wrong")
         assert lock.held

@@ -36,16 +36,15 @@ def pages(file, first=2, second=4):
 
 def test_instructions_have_their_counters_and_lines():
     mark, launch = lines.parse(*pages("/a/kernel.py"))
-    assert (mark.name, launch.facts) == (lines.MARK, {"ns": 2000, "registers": 40, "threads": 64, "blocks": 9})
-    assert [(place, text) for _, place, text, _ in launch.code] == [
-        (("/a/kernel.py", 2), "LDG.E R2, [R2]"),
-        (("/a/kernel.py", 2), "FADD R3, R2, R2"),
-        (("/a/kernel.py", 4), "EXIT"),
-        (None, "BRA 0x40"),
-    ]
+    found = (mark.name, launch.facts)
+    assert found == (lines.MARK, {"ns": 2000, "registers": 40, "threads": 64, "blocks": 9})
+    wanted = [(("/a/kernel.py", 2), "LDG.E R2, [R2]"), (("/a/kernel.py", 2), "FADD R3, R2, R2")]
+    wanted += [(("/a/kernel.py", 4), "EXIT"), (None, "BRA 0x40")]
+    assert [(place, text) for _, place, text, _ in launch.code] == wanted
     load, add, end, behind = (counters for *_, counters in launch.code)
     assert (load["sectors"], add["samples"], add["stalls"]["long_sb"]) == (64, 6, 6)
-    assert end["stalls"]["drain"] == end["samples"] == 3 and behind["samples"] == 0  # the warp had ended
+    # the warp had ended
+    assert end["stalls"]["drain"] == end["samples"] == 3 and behind["samples"] == 0
 
 
 def test_a_row_adds_up_lines_and_puts_instructions_where_their_text_stands(tmp_path):
@@ -58,7 +57,8 @@ def test_a_row_adds_up_lines_and_puts_instructions_where_their_text_stands(tmp_p
     row = lines.row_of(launch, sources, lines.Compiled("0", places, ptx))
     assert list(sources) == [("kernel.py", "kernel", "x = y", 0), ("kernel.py", "kernel", "inline(  # text in PTX", 0)]
     first, second, unknown = row["lines"]
-    assert (first["executed"], first["samples"], first["sectors"], first["instructions"]) == (16, 7, 64, 2)
+    found = (first["executed"], first["samples"], first["sectors"], first["instructions"])
+    assert found == (16, 7, 64, 2)
     assert [entry[0] for entry in first["sass"]] == [0, 1] and len(first["ptx"]) == lines.MOST
     assert second["stalls"] == {"drain": 3} and unknown["source"] == -1
 
@@ -91,6 +91,7 @@ def test_recorded_lines_are_those_of_todays_kernels(name):
             for row in record.rows:
                 entry = made.find(row.operation, row.version, row.dtype, row.N)
                 if entry and len(row.launches) == 1:
-                    assert entry.ptx_sha256 == row.ptx_sha256, (file.name, row.version, row.dtype, row.N)
+                    found = entry.ptx_sha256
+                    assert found == row.ptx_sha256, (file.name, row.version, row.dtype, row.N)
             for line in {(line.file, line.text) for row in record.rows for line in row.main.lines if line.file}:
                 assert line[1] in (root / line[0]).read_text(), line

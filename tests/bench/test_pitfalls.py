@@ -10,14 +10,9 @@ from quack_tutorial.records import pitfalls as records
 from quack_tutorial.records import save
 from tests.nvml import Nvml
 
-HEAD = {
-    "device": "NVIDIA H200",
-    "driver": "0.0",
-    "date": "2026-01-02 03:04",
-    "versions": {"torch": "0.0"},
-    "datasheet_gb_s": 4800,
-    "failed": {"stream": "RuntimeError: none left"},
-}
+HEAD = {"device": "NVIDIA H200", "driver": "0.0"}
+HEAD |= {"date": "2026-01-02 03:04", "versions": {"torch": "0.0"}}
+HEAD |= {"datasheet_gb_s": 4800, "failed": {"stream": "RuntimeError: none left"}}
 
 
 def made_up():
@@ -88,6 +83,7 @@ def test_host_times_are_those_of_the_record():
 def test_a_gpus_state_is_what_nvml_says(monkeypatch):
     nvml = Nvml(ClockInfo=1980, PowerUsage=650_500)
     monkeypatch.setattr(pitfalls.machine, "load_nvml", lambda: nvml)
-    assert pitfalls.gpu_state() == {"sm_mhz": 1980, "watts": 650.5}  # what it does not know is left out
+    # what it does not know is left out
+    assert pitfalls.gpu_state() == {"sm_mhz": 1980, "watts": 650.5}
     monkeypatch.setattr(pitfalls.machine, "load_nvml", lambda: None)
     assert pitfalls.gpu_state() == {}

@@ -23,7 +23,8 @@ def test_a_record_comes_back_as_it_was_written(tmp_path):
     read = records.load(tmp_path / "r.json")
     assert read.path == str(tmp_path / "r.json")
     assert read.cells == written.cells
-    assert (read.device, read.versions, read.command) == (written.device, written.versions, written.command)
+    found = (read.device, read.versions, read.command)
+    assert found == (written.device, written.versions, written.command)
 
 
 def test_one_cell_a_line_so_that_a_diff_shows_what_changed(tmp_path):

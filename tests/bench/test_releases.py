@@ -11,13 +11,9 @@ def test_the_sentence_counts_what_moved_and_nothing_else():
     now = {"sm_90a": {"a": [32, 0, 4, 11, 30], "b": [48, 16, 3, 9, 40], "c": [8, 0, 1, 1, 8], "d": "TypeError: no"}}
     assert releases.moved(before, before) == "nothing moved"
     said = releases.moved(before, now).split("; ")
-    assert [one.removeprefix("sm_90a: ") for one in said] == [
-        "1 no longer compile",
-        "1 compile now",
-        "1 take other registers",
-        "1 spill where they did not",
-        "1 have fewer loads in flight",
-    ]
+    wanted = ["1 no longer compile", "1 compile now", "1 take other registers"]
+    wanted += ["1 spill where they did not", "1 have fewer loads in flight"]
+    assert [one.removeprefix("sm_90a: ") for one in said] == wanted
 
 
 def test_the_record_has_the_pinned_release_and_each_program_of_today():

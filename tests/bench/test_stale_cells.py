@@ -48,7 +48,8 @@ def test_changed_and_unsure_cells_are_named_and_taken_out(script, monkeypatch, t
     records.save(synthetic.record(other), tmp_path / "old.json")
     assert run(script, monkeypatch, tmp_path) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split(": ")[1] for line in lines[:-1]] == ["changed", "changed", "changed", "unsure"]
+    found = [line.split(": ")[1] for line in lines[:-1]]
+    assert found == ["changed", "changed", "changed", "unsure"]
     assert lines[-1] == "4 cells to be measured again."
     assert len(records.load(tmp_path / "softmax.json").cells) == 4  # only said
     assert run(script, monkeypatch, tmp_path, "--drop") == 0
@@ -67,7 +68,8 @@ def test_cells_with_cached_inputs_are_taken_out(script, monkeypatch, tmp_path, c
     other = synthetic.record(many, replace(fewer, dtype="float16"), dirty, operation="rmsnorm")
     records.save(softmax, tmp_path / "softmax.json")
     records.save(other, tmp_path / "rmsnorm.json")
-    assert [results.row(other, cell)["cached"] for cell in (many, fewer, dirty)] == [False, True, True]
+    found = [results.row(other, cell)["cached"] for cell in (many, fewer, dirty)]
+    assert found == [False, True, True]
     assert "1 of them were measured without clearing L2 before each sample, or went round less than 16 x L2" in as_text(
         [softmax], results.rows([softmax]), ["softmax"]
     )

@@ -8,7 +8,8 @@ from quack_tutorial.records.statistics import Ratio, interquartile_range, median
 
 def test_median_spread_and_speed_ratio_by_hand():
     assert median([4, 1, 3, 2]) == 2.5 and interquartile_range([1, 2, 3, 4, 5]) == 2  # 4 - 2
-    assert paired_ratio([10.0] * 7, [12.0] * 7) == Ratio(1.2, 0.0)  # ours takes 10, the other 12: 1.2 times as fast
+    # ours takes 10, the other 12: 1.2 times as fast
+    assert paired_ratio([10.0] * 7, [12.0] * 7) == Ratio(1.2, 0.0)
 
 
 def test_drift_that_both_share_cancels():

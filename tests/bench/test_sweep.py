@@ -73,7 +73,8 @@ def test_a_cell_for_which_others_left_no_memory_is_measured_again_alone(worker):
 def test_a_provider_that_has_too_little_memory_alone_is_recorded(worker):
     (found,) = sweep.measure_cells(KEYS[:1], PROVIDERS, start=worker("full-at:eager"), workers=2)
     result = found.cell.result("eager")
-    assert (result.status, result.message) == ("crashed", "torch.OutOfMemoryError: CUDA out of memory.")
+    wanted = ("crashed", "torch.OutOfMemoryError: CUDA out of memory.")
+    assert (result.status, result.message) == wanted
     assert found.cell.result("ours").status == "ok"
 
 
@@ -166,15 +167,8 @@ def test_a_worker_that_does_not_start_says_why(worker, gpus):
 
 def test_who_waits_for_the_gpu_may_be_silent(monkeypatch):
     monkeypatch.setattr(sweep, "SILENCE_S", 0.5)
-    lines = [
-        '{"doing": "waiting"}',
-        "",
-        '{"doing": "starting"}',
-        '{"machine": 1}',
-        '{"doing": "waiting"}',
-        "",
-        '{"cell": 2}',
-    ]
+    lines = ['{"doing": "waiting"}', "", '{"doing": "starting"}', '{"machine": 1}']
+    lines += ['{"doing": "waiting"}', "", '{"cell": 2}']
     script = f"import time\nfor line in {lines}: print(line, flush=True) if line else time.sleep(1.5)\ninput()"
     started = sweep.Worker([sys.executable, "-c", script])
     assert started.machine == 1 and started.measure({}) == 2

@@ -33,7 +33,8 @@ def test_buffers_are_sixteen_times_the_l2_and_a_graph_holds_whole_turns_and_last
     assert timing.launches_for(2**30, 1) == 20 and timing.launches_for(2**23, 1) > 300
     for moved, launches in ((2**32, 10), (2**34, 5), (2**37, 5)):
         assert timing.launches_for(moved, 1) == launches
-        assert timing.rounds_for(moved, launches, 11) == timing.MIN_REPLAYS  # no more of them than of other long ones
+        # no more of them than of other long ones
+        assert timing.rounds_for(moved, launches, 11) == timing.MIN_REPLAYS
     assert timing.rounds_for(2**30, 20, 11) == 11
     assert timing.rounds_for(2**33, 20, 11) == timing.MIN_REPLAYS
     with pytest.raises(ValueError, match="at least 7 rounds, got 6"):

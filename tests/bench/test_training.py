@@ -14,13 +14,8 @@ from quack_tutorial.records import save
 from quack_tutorial.records import training as records
 
 SMALL = training.Sizes(256, width=32, layers=1, heads=2, hidden=32, dtype="float32", B=1, T=8, steps=12)
-HEAD = {
-    "device": "NVIDIA H200",
-    "driver": "0.0",
-    "versions": {"torch": "0.0"},
-    "sizes": {**training.asdict(SMALL)},
-    "date": "2026-01-02 03:04",
-}
+HEAD = {"device": "NVIDIA H200", "driver": "0.0", "versions": {"torch": "0.0"}}
+HEAD |= {"sizes": {**training.asdict(SMALL)}, "date": "2026-01-02 03:04"}
 
 
 def variant(name, losses=(3.0, 2.0, 1.0, 1.0), step_ms=(90.0, 9.0, 4.0, 6.0)):

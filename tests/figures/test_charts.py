@@ -62,7 +62,8 @@ def test_a_line_has_a_gap_where_nothing_was_measured():
     missing = [r for r in records() if (r["provider"], r["N"]) != ("eager", 1024)]
     drawn = lines(throughput(missing))["eager"]
     assert [n for n, _ in drawn] == list(SIZES)
-    assert [speed != speed for _, speed in drawn] == [False, True, False, False]  # NaN: no line to it and none from it
+    # NaN: no line to it and none from it
+    assert [speed != speed for _, speed in drawn] == [False, True, False, False]
 
 
 @pytest.mark.parametrize("chart", (throughput(records()), ladder(versions())), ids=("throughput", "ladder"))
@@ -221,7 +222,8 @@ def drawn():
         yield f"ladder, {name}", ladder(bars)
         yield f"climb, {name}", climb(bars, "softmax", "float32")
         yield f"throughput, {name}", throughput(curves)
-    names = ("what ships", "cluster", "online", "three-pass")  # a later measurement comes last in a record
+    # a later measurement comes last in a record
+    names = ("what ships", "cluster", "online", "three-pass")
     later = [{**versions()[0], "provider": name} for name in names]
     yield "ladder in the order that is taught", ladder(later)
     yield "climb in the order that is taught", climb(later, "softmax", "float32")

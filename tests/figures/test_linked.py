@@ -48,9 +48,8 @@ def test_instructions_are_of_the_lines_that_ask_for_them(case):
     if listing.kernel == "SoftmaxRegisters":
         # The compiler gives the first of a row of shuffles to the line before.
         shuffles = lines_of("ptx", r"shfl\.sync")
-        assert (
-            shuffles["value = op(value, cute.arch.shuffle_sync_bfly(value, offset=1 << i))"] >= shuffles.total() - 3 > 8
-        )
+        found = shuffles["value = op(value, cute.arch.shuffle_sync_bfly(value, offset=1 << i))"]
+        assert found >= shuffles.total() - 3 > 8
         assert set(lines_of("sass", r"\bBAR")) == {"cute.arch.barrier()"}
 
 

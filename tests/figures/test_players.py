@@ -78,7 +78,8 @@ class Checker(HTMLParser):
         self.ids += [value for name, value in attributes if name == "id"]
         if tag not in self.VOID:
             self.open.append(tag)
-            self.hidden.append(dict(attributes).get("hidden"))  # JupyterLab drops it without a value
+            # JupyterLab drops it without a value
+            self.hidden.append(dict(attributes).get("hidden"))
 
     def handle_endtag(self, tag):
         if not self.open or (self.hidden.pop(), self.open.pop())[1] != tag:
@@ -209,7 +210,8 @@ def test_every_text_stands_out_from_what_is_behind_it(dark):
     assert contrast(base["soft"], fills["i"]) >= 4.5
     for pair in theme.SERIES:
         assert contrast(pair[dark], base["paper"]) >= 3
-    assert contrast(base["paper"], theme.SERIES[0][dark]) >= 4.5  # the numbers inside the ladder's bars
+    # the numbers inside the ladder's bars
+    assert contrast(base["paper"], theme.SERIES[0][dark]) >= 4.5
 
 
 # Numbers -------------------------------------------------------------------------------------------------------------
@@ -461,7 +463,8 @@ def test_a_tile_is_told_in_words_too():
 def test_a_wide_tile_comes_in_pieces_on_a_phone(shape):
     figure = figures.tv_layout(*np.indices(shape))
     wide, html = figure.scene(), figure._repr_html_()
-    assert (wide.narrow is None) == (wide.width <= PHONE) == ("qt-narrow" not in html.partition("</style>")[2])
+    found = wide.narrow is None
+    assert found == (wide.width <= PHONE) == ("qt-narrow" not in html.partition("</style>")[2])
     narrow = wide.narrow or wide
     assert narrow.width <= PHONE and len(narrow.boxes) == len(wide.boxes) == shape[0] * shape[1]
     corners = {(box.x, box.y) for box in narrow.boxes}

@@ -23,9 +23,11 @@ ALL = [
 def test_facts_by_hand():
     # 5 operations for 8 bytes, at 4,000 and 2,000 GB/s; and so many operations that the roof is lower than the slope.
     found = explorer.facts(5, 1000, 100, 800_000, 4000, (2000, None))
-    assert (found.intensity, found.allowed, found.bound, found.reached) == (0.625, 2500, "memory", (1250, None))
+    got = (found.intensity, found.allowed, found.bound, found.reached)
+    assert got == (0.625, 2500, "memory", (1250, None))
     found = explorer.facts(800, 1000, 100, 800_000, 4000, ())
-    assert (found.intensity, found.allowed, found.bound) == (100, explorer.PEAK_GFLOP_S, "arithmetic")
+    got = (found.intensity, found.allowed, found.bound)
+    assert got == (100, explorer.PEAK_GFLOP_S, "arithmetic")
     assert [explorer.short(x, 2) for x in (3.25, 12.0, 0.0625)] == ["3.3", "12", "0.063"]
 
 

@@ -90,7 +90,8 @@ def test_differences_of_versions(snapshot):
 def test_lines_between_two_changes_are_dots():
     from quack_tutorial.figures.code import changed_lines
 
-    assert [sign for sign, _ in changed_lines(list("abcd"), list("xbcy"))] == ["-", "+", " ", "-", "+"]
+    found = [sign for sign, _ in changed_lines(list("abcd"), list("xbcy"))]
+    assert found == ["-", "+", " ", "-", "+"]
 
 
 def test_each_version_of_a_ladder_differs_from_the_one_before():
@@ -125,7 +126,8 @@ def test_a_rung_shows_the_records():
     (counted,) = [c for c in counts if wanted.items() <= c["case"].items()]
     nbytes = sum(launch["dram_read_bytes"] + launch["dram_write_bytes"] for launch in counted["launches"])
     assert dram == f"{nbytes / cell['bytes_moved']:.2f} x" and 0.9 < float(dram[:-2]) < 1.1
-    assert len(rung("softmax", "registers", sizes=(1024,), dtypes=("float32",)).rows[0]) == 8  # not counted there
+    # not counted there
+    assert len(rung("softmax", "registers", sizes=(1024,), dtypes=("float32",)).rows[0]) == 8
     Checker(shown._repr_html_())
 
 
@@ -167,8 +169,10 @@ def test_a_heat_map_has_the_best_of_each_place():
     assert len(re.findall("<td data-best", text)) == 1
     assert tuning.counted(1, "blocks a row") == "1 block a row"
     assert "Best: 1,024 threads a row, 4 blocks a row, " in text
-    assert f"{100 * shown.places[shown.best]:.0f} % of the speed of the fastest plain copy of the same size." in text
-    assert heat_map("cross-entropy", "bfloat16", 128256).ceiling == "the fastest kernel that only reads the same bytes"
+    found = f"{100 * shown.places[shown.best]:.0f} % of the speed of the fastest plain copy of the same size."
+    assert found in text
+    found = heat_map("cross-entropy", "bfloat16", 128256).ceiling
+    assert found == "the fastest kernel that only reads the same bytes"
     with pytest.raises(ValueError, match="no sweep"):
         heat_map("rmsnorm", "float32", 3)
 
@@ -194,7 +198,8 @@ def test_the_last_rungs_stand_side_by_side_and_say_what_was_not_measured():
         cell for key, (_, cell) in records.latest_cells(found).items() if (key.dtype, key.N) == ("float32", 8192)
     )
     versions = {result.provider: result.fraction_of_ceiling for result in cell.results}
-    assert shown.rows[0] == ("float32", "8,192", *(f"{versions[name]:.1%}" for name in shown.head[2:]))
+    got = shown.rows[0]
+    assert got == ("float32", "8,192", *(f"{versions[name]:.1%}" for name in shown.head[2:]))
     assert shown.rows[1] == ("float32", "64", *["not yet"] * 3)
     assert shown.summary.endswith('Where it says "not yet", nothing has been measured.')
     assert "H100" in shown.where
@@ -212,8 +217,10 @@ def test_a_climb_has_every_version_at_every_size():
     ]  # fmt: skip
     chart = climb(rows, "softmax", "float32")
     above, below = chart.figure.axes
-    assert [list(line.get_ydata()) for line in above.lines[:2]] == [[25, 50], [25, pytest.approx(nan, nan_ok=True)]]
-    assert [list(line.get_ydata()) for line in below.lines[:2]] == [[20, 40], [20, pytest.approx(nan, nan_ok=True)]]
+    found = [list(line.get_ydata()) for line in above.lines[:2]]
+    assert found == [[25, 50], [25, pytest.approx(nan, nan_ok=True)]]
+    found = [list(line.get_ydata()) for line in below.lines[:2]]
+    assert found == [[20, 40], [20, pytest.approx(nan, nan_ok=True)]]
     assert chart.rows == (
         ("first", "25\u00a0%\u00a0(20\u00a0%)", "25\u00a0%\u00a0(20\u00a0%)"),
         ("second", "50\u00a0%\u00a0(40\u00a0%)", "not yet measured"),

@@ -32,6 +32,7 @@ def test_every_block_of_the_cluster_has_the_rows_result(blocks, threads):
 
 def test_a_read_before_the_wait_is_legal_and_stale():
     chain, out = torch.zeros(4, dtype=torch.int32, device="cuda"), torch.zeros(2, device="cuda")
-    compiler.launch(ReadEarly(), chain, out, 100_000)  # loads of 15 ns or more: milliseconds after the read
+    # loads of 15 ns or more: milliseconds after the read
+    compiler.launch(ReadEarly(), chain, out, 100_000)
     torch.cuda.synchronize()
     assert out.tolist() == [7, 8]

@@ -133,8 +133,9 @@ def test_a_conflict_beside_a_stream_is_as_wide_as_it_should_be():
     lane = 4 * (np.arange(kernel.threads) % 32)
     beside = [sum(numbers[lane + c + 32 * i] for c in chunks for i in range(8)).sum() for chunks in ((0, 2), (1,))]
     vectors = numbers.reshape(3, -1).sum(1, dtype=np.float64)
+    found = out.sum(1)
     np.testing.assert_allclose(
-        out.sum(1), [vectors[0] + vectors[2] + beside[0], vectors[1] + beside[1]], rtol=1e-3, atol=1e-2
+        found, [vectors[0] + vectors[2] + beside[0], vectors[1] + beside[1]], rtol=1e-3, atol=1e-2
     )
     assert set(requests_of(run, Space.SMEM)["wavefronts"]) == {4}
 
@@ -153,7 +154,8 @@ def test_the_compiler_takes_them():
     from quack_tutorial.compiler import ptx
 
     cases = {name: (kernel, *specs) for name, kernel, specs in compiled_cases()}
-    named = "chase peer", "stream 16 x 4", "stream 8 x 4", "shared stream", "peer stream", "cluster (True, 4, 256)"
+    named = ("chase peer", "stream 16 x 4", "stream 8 x 4")
+    named += ("shared stream", "peer stream", "cluster (True, 4, 256)")
     of_each_kind = {type(kernel): name for name, (kernel, *_) in cases.items()}
     texts = {name: ptx(*cases[name]) for name in (*named, *of_each_kind.values(), "cluster (False, 4, 256)")}
     for release in (True, False):

@@ -41,7 +41,8 @@ def numbers(array):
 
 @pytest.mark.parametrize("N", [513, 2559, 2563, 2569, 2591])
 def test_rows_that_start_anywhere_may_end_in_the_piece_before_the_last(N):
-    rows = 2 * 32 + 1  # of odd lengths: one has as many elements before its first vector as there can be
+    # of odd lengths: one has as many elements before its first vector as there can be
+    rows = 2 * 32 + 1
     x = np.random.default_rng(N).standard_normal((rows, N)).astype(np.float32)
     target, loss, lse = np.arange(rows) * 37 % N, *(np.full(rows, np.nan, np.float32) for _ in range(2))
     kernel = CrossEntropy(DslType("float32"), N, "congruent", config=Config(64, 128, vectors_at_once=2))
@@ -59,7 +60,8 @@ def test_copies_move_every_bit(version, dtype):
     bits = {"float32": np.uint32, "bfloat16": np.uint16, "float16": np.uint16}[dtype]
     rng = np.random.default_rng(3)
     for M, N in ((1, 1), (1, 2), (5, 31), (3, 1000), (9, 96), (3, 1001), (2, 4098)):
-        raw = rng.integers(0, np.iinfo(bits).max, (M, N), bits)  # all patterns: NaN payloads and subnormals too
+        # all patterns: NaN payloads and subnormals too
+        raw = rng.integers(0, np.iinfo(bits).max, (M, N), bits)
         dsl = DslType(dtype)
         x = Array(raw, dsl) if dtype == "bfloat16" else raw.view(dtype)
         out = np.zeros_like(raw)

@@ -134,9 +134,8 @@ def test_a_fence_of_the_last_block_pattern_is_missed(ordinal):
     verdict = tried("LastBlock", "cute.arch.fence_acq_rel_gpu() removed", ordinal)
     assert (verdict.outcome, verdict.how) == (DETECTED, "between")
     where = ("before", "after")[ordinal]
-    assert (
-        f"An atomic orders no other memory: is cute.arch.fence_acq_rel_gpu() missing {where} the atomic" in verdict.said
-    )
+    found = f"An atomic orders no other memory: is cute.arch.fence_acq_rel_gpu() missing {where} the atomic"
+    assert found in verdict.said
 
 
 @pytest.mark.parametrize("ordinal", [0, 1])
@@ -183,7 +182,8 @@ def test_two_lines_count_only_if_the_place_is_executed_between_them():
     full = "cute.arch.barrier(barrier_id=1, number_of_threads=64) removed"
     write, read = "sX[lane] = mX[row, lane] * 2.0", "mO[row, lane] = sX[31 - lane]"
     assert located("Handover", full, "race", [write, read]) == "between"
-    assert located("Handover", full, "race", ["lane, warp = cute.arch", read]) == ""  # computes: no warp's log has it
+    # computes: no warp's log has it
+    assert located("Handover", full, "race", ["lane, warp = cute.arch", read]) == ""
     fence, part = "cute.arch.fence_acq_rel_gpu() removed", "mPart[block] = total"
     loaded = "mX[block, lane], operator"
     assert located("LastBlock", fence, "race", [part, "part = mPart[lane]"]) == "between"

@@ -35,7 +35,8 @@ DONE = shipped.ALL_DONE + "\n"
 )
 def test_a_report_is_named_with_its_case(first, second, end, errors, wrong):
     whose = "RACECHECK" if RACE in second else "ERROR"
-    assert shipped.what_is_wrong(WHOLE.format(first=first, second=second, end=end, errors=errors, whose=whose)) == wrong
+    found = shipped.what_is_wrong(WHOLE.format(first=first, second=second, end=end, errors=errors, whose=whose))
+    assert found == wrong
 
 
 COMPUTE_SANITIZER = """
@@ -58,7 +59,8 @@ def test_each_call_has_a_line_and_what_is_reported_is_a_mismatch(monkeypatch, tm
     monkeypatch.setattr(compiler, "gpu_problem", lambda: "")
     script, plays = tmp_path / "compute-sanitizer", tmp_path / "plays.py"
     plays.write_text("import os, sys\nargs = sys.argv[1:]\n" + COMPUTE_SANITIZER.replace("{done}", shipped.ALL_DONE))
-    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{plays}" "$@"\n')  # a first line holds no path with a space
+    # a first line holds no path with a space
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{plays}" "$@"\n')
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     suite = shipped.run(False, str)

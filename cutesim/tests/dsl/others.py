@@ -18,7 +18,8 @@ T = cutlass_dsl.T
 SIDE_EFFECTS = {"has_side_effects": True, "is_align_stack": False, "asm_dialect": llvm.AsmDialect.AD_ATT}
 NEXT, TWICE = lambda n: n + 1, lambda n: n * 2
 BY_NAME = {"next": lambda n: n + 1, "twice": lambda n: n * 2}
-MADE_OUTSIDE = pipeline.NamedBarrier(barrier_id=2, num_threads=32)  # by the DSL where it is installed
+# by the DSL where it is installed
+MADE_OUTSIDE = pipeline.NamedBarrier(barrier_id=2, num_threads=32)
 
 
 @cutlass_dsl.dsl_user_op
@@ -522,4 +523,5 @@ unknown:
     helper(x)
 """,
 )
-TAKEN = ["lambdas_of_one_line", "coordinates_of_one_mode", "divided_by_one_mode", "counted_when_it_runs"]
+TAKEN = "lambdas_of_one_line coordinates_of_one_mode".split()
+TAKEN += "divided_by_one_mode counted_when_it_runs".split()

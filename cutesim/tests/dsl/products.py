@@ -186,7 +186,8 @@ def _hopper(
             warpgroup.commit_group()
             if cutlass.const_expr(fault == "early"):
                 if t % 32 == 0:
-                    cute.arch.mbarrier_arrive(empty + stage)  # wrong: the products may still read the stage
+                    # wrong: the products may still read the stage
+                    cute.arch.mbarrier_arrive(empty + stage)
                 warpgroup.wait_group(0)
             else:
                 if cutlass.const_expr(fault != "wait"):

@@ -62,7 +62,8 @@ def _doubled(
         cute.arch.mbarrier_wait(bar, 0)
     for i in cutlass.range_constexpr(cute.size(tile) // 64):
         row, column = (t + 64 * i) // tile[1], (t + 64 * i) % tile[1]
-        s[row, column] = s[row, column] * 2.0  # wrong: one thread reads before the bytes come, without the wait
+        # wrong: one thread reads before the bytes come, without the wait
+        s[row, column] = s[row, column] * 2.0
     if cutlass.const_expr(fault != "fence"):
         cute.arch.fence_proxy("async.shared", space="cta")
     cute.arch.barrier()
