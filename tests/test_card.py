@@ -79,7 +79,7 @@ def keeps(folder, name, device, gb_s, latency_ns):
     ]
     place = folder / "quack-tutorial" / f"memory-{name}.json"
     place.parent.mkdir(exist_ok=True)
-    place.write_text(json.dumps(kept), encoding="utf-8")
+    place.write_text(json.dumps(kept), "utf-8")
 
 
 def test_predictions_are_of_this_machine_once_it_was_measured(monkeypatch, tmp_path):
@@ -127,7 +127,8 @@ def test_the_ruler_needs_no_kernel_that_ampere_lacks():
     from bench import memory as measured
     from quack_tutorial import compiler
 
-    mine = [case for case in measured.compiled_cases() if case[0].startswith(measured.RULER_KERNELS)]
+    every = measured.compiled_cases()
+    mine = [case for case in every if case[0].startswith(measured.RULER_KERNELS)]
     assert len(mine) == 2 + len(measured.WIDTHS) * len(measured.LOADS)
     for name, kernel, specs in (mine[0], mine[1], mine[-1]):
         assert compiler.ptx(kernel, *specs, arch="sm_80"), name

@@ -112,7 +112,7 @@ def wrong_boxes(page) -> list[str]:
 def test_every_box_of_the_built_site_shows_its_own_card(root):
     pages = sorted((built_site(root) / "notebooks").glob("[0-9]*.html"))
     assert len(pages) > 10
-    told = [f"{page.stem}: {wrong}" for page in pages for wrong in wrong_boxes(page.read_text(encoding="utf-8"))]
+    told = [f"{page.stem}: {wrong}" for page in pages for wrong in wrong_boxes(page.read_text("utf-8"))]
     assert not told, "\n".join(told)
 
 
@@ -154,7 +154,7 @@ def test_the_switch_by_keyboard_and_without_scripts(root, extension, tmp_path):
     with_static(root, tmp_path)
     folds = extension["folds"]
     shown = "".join(extension["cards"].SHOWN.format(card=card) for card in ("h100", "h200"))
-    (tmp_path / "_static/cards.css").write_text(shown, encoding="utf-8")
+    (tmp_path / "_static/cards.css").write_text(shown, "utf-8")
     answers = folds.answers_in(judged(extension, 4000, 100))
     cells = cell(folds, "4,000 GB/s", "<pre>100 GB/s</pre>") + cell(
         folds, "36 cases", "<p>Not measured on an H100 yet.</p>"
@@ -166,7 +166,7 @@ def test_the_switch_by_keyboard_and_without_scripts(root, extension, tmp_path):
     head = '<link rel="stylesheet" href="../_static/cards.css">'
     head += f'<script src="../_static/cards.js" data-cards="{names}"></script></head>'
     (tmp_path / "notebooks").mkdir()
-    (tmp_path / "notebooks/page.html").write_text(page.replace("</head>", head, 1), encoding="utf-8")
+    (tmp_path / "notebooks/page.html").write_text(page.replace("</head>", head, 1), "utf-8")
     seen = driven(root, "cards", tmp_path)
     of_h200, of_h100 = ["4,000 GB/s", "36 cases"], ["100 GB/s", "Not measured on an H100 yet."]
     assert seen["first"] == of_h200

@@ -76,7 +76,8 @@ def memory_of(name):
 def ladder_of(name, operation, dtype, N):
     """{version: share} as recorded on the card of that name."""
     found = bench.load_records(bench.default_folder(name), operation=operation, series="ladder")
-    held = {key: cell for key, (_, cell) in bench.latest_cells(found).items() if (key.dtype, key.N) == (dtype, N)}
+    every = bench.latest_cells(found).items()
+    held = {key: cell for key, (_, cell) in every if (key.dtype, key.N) == (dtype, N)}
     return {r.provider: r.fraction_of_ceiling for cell in held.values() for r in cell.results if r.status == "ok"}
 
 
@@ -105,7 +106,8 @@ def test_strides_and_waiting(by):
         of_sectors = 8 * 128 * useful[f"{stride} + 0"]
         assert sectors * of_sectors == approx(chip.bandwidth_gb_s("HBM"), rel=0.05)
     ns = {name: point.ns for name, point in points("latency").items()}
-    assert all(0.5 < ns[name] / ns["chase shared"] < 1.2 for name in ("shuffle", "barrier 32", "barrier 256"))
+    every = ("shuffle", "barrier 32", "barrier 256")
+    assert all(0.5 < ns[name] / ns["chase shared"] < 1.2 for name in every)
     assert 2 < ns["barrier 1024"] / ns["chase shared"] < 3
     assert ns["chase peer"] < chip.latency_ns("L2")
     assert ns["ping-pong"] > chip.latency_ns("HBM") / 2
@@ -250,16 +252,19 @@ def test_the_best_read_and_the_best_copy_beside_the_model():
 
 
 def test_all_but_eager_keep_pace_with_a_copy_on_an_h100(by):
-    behind = {each.name for each in qt.recorded("softmax", "float32", N=4096).speeds if each.of_copy < 0.97}
+    every = qt.recorded("softmax", "float32", N=4096).speeds
+    behind = {each.name for each in every if each.of_copy < 0.97}
     assert "eager" in behind and (len(behind) == 1) == by(False, True)
     assert ours("softmax", "float32", 256).of_copy > 0.97  # short rows do
 
 
 def test_a_copy_gains_by_coalescing_and_then_by_a_hint(by):
     for N in (1024, 4096, 8192):
-        copy = {each.name: each.of_copy for each in qt.recorded("copy", "float32", N=N, ladder=True).speeds}
+        every = qt.recorded("copy", "float32", N=N, ladder=True).speeds
+        copy = {each.name: each.of_copy for each in every}
         assert copy["coalesced"] > by(5, 4.5) * copy["thread"]
-        assert all(0 <= copy[version] - copy["coalesced"] < 0.04 for version in ("vectors", "any row", "async"))
+        every = ("vectors", "any row", "async")
+        assert all(0 <= copy[version] - copy["coalesced"] < 0.04 for version in every)
         assert copy["what ships"] > copy["vectors"]
     # the notation's page, of the ruler
     assert round(100 * share("vectors", "float32", 4096, "copy")) == by(93, 94)
@@ -424,7 +429,8 @@ def test_rmsnorm_backward_atomics_and_parts(by):
     for dtype, N in product(BOTH, (1024, 4096)):  # the chapter's largest step up to 4096
         steps = {}
         for operation in ("rmsnorm", "rmsnorm backward"):
-            climbed = [s for s in qt.recorded(operation, dtype, N=N, ladder=True).speeds if s.name != "vector atomics"]
+            every = qt.recorded(operation, dtype, N=N, ladder=True).speeds
+            climbed = [s for s in every if s.name != "vector atomics"]
             steps |= {(operation, after.name): before.us / after.us for before, after in zip(climbed, climbed[1:])}
         assert max(steps, key=steps.get) == ("rmsnorm backward", "parts")
 
@@ -564,7 +570,8 @@ def test_case_files_cudnns_loss_leaves_the_line_through_its_two_shorter_sizes(on
     assert cudnn.reads == approx(1, abs=0.01) and 4 <= cudnn.of_main("smem_bytes") / (2 * 16384) < 5
     assert cudnn.of_main("l1_store_sectors") == cudnn.M
     (timed,) = bench.load_records(operation="rmsnorm")
-    assert all("cuDNN 9.19.0" in caption for caption in (profile.load().origin, results.provenance(timed)))
+    every = (profile.load().origin, results.provenance(timed))
+    assert all("cuDNN 9.19.0" in caption for caption in every)
     after, _, of_ours = (c.of_main("warps") / 4 / (c.of_main("issue_percent") / 100) for c in cases)
     assert after == approx(5.5, abs=0.05) and of_ours == approx(31, abs=0.5)
     assert cudnn.of_main("instructions") < ships.of_main("instructions")
@@ -635,7 +642,7 @@ def test_an_h100_s_cells_below_the_bar_and_their_sweeps(root, on_an_h100):
     found = bench.load_records()
     rows = [row for row in results.rows(found) if row["operation"] != "copy"]
     missed = [row for row in rows if row["verdict"] == "slower"]
-    standing = (root / "bench/STANDING.md").read_text(encoding="utf-8")
+    standing = (root / "bench/STANDING.md").read_text("utf-8")
     assert f"Of {len(rows)} cells" in standing
     assert f"{len(rows) - len(missed)} reach 0.995" in standing
     tuned = [row for row in rows if "compile tuned" in row["ratios"]]
@@ -707,7 +714,8 @@ def test_model_what_the_step_gains():
     less = ms["stock"] - ms["ours"]
     assert less > saved and 0.5 * less < ms["stock"] - ms["stock, 16-bit loss"] < less
     logits = rows * sizes["vocabulary"] * 2 / 1e9
-    assert all(0.8 * logits < gb["ours"] - gb[name] < 1.4 * logits for name in ("torch.compile", "Liger"))
+    every = ("torch.compile", "Liger")
+    assert all(0.8 * logits < gb["ours"] - gb[name] < 1.4 * logits for name in every)
     assert gb["QuACK"] == approx(gb["ours"], rel=0.01)
 
 

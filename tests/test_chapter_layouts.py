@@ -50,10 +50,10 @@ print("answer", json.dumps({"said": said, "both": both, "ptx": ptx, "broken": br
 def answer(root, tmp_path_factory):
     if importlib.util.find_spec("cutlass") is None or importlib.util.find_spec("torch") is None:
         pytest.skip("CuTe DSL or torch is not installed")
-    chapter = myst.cells((root / "notebooks/02-layouts.md").read_text(encoding="utf-8"), "02-layouts")
+    chapter = myst.cells((root / "notebooks/02-layouts.md").read_text("utf-8"), "02-layouts")
     cells = [cell.source for cell in chapter.cells if cell.cell_type == "code"]
     file = tmp_path_factory.mktemp("chapter") / "chapter.py"
-    file.write_text("\n\n".join([*cells, ASK]), encoding="utf-8")
+    file.write_text("\n\n".join([*cells, ASK]), "utf-8")
     done = python(str(file), timeout=300, cwd=root)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.rpartition("answer ")[2])

@@ -89,7 +89,7 @@ def test_the_climb_of_a_card_that_is_recorded_in_part_says_so(contents, tmp_path
     (tmp_path / "l4/bench").mkdir(parents=True)
     monkeypatch.setattr(records, "FOLDER", tmp_path)
     assert "l4" not in records.cards()
-    (tmp_path / "l4/memory.json").write_text("{}", encoding="utf-8")
+    (tmp_path / "l4/memory.json").write_text("{}", "utf-8")
     assert records.cards() == ["l4"]
     assert "4096: not measured on an L4 yet." in contents.FillListings.climb_on(None, "l4")
 
@@ -108,9 +108,10 @@ def test_the_card_of_a_heat_map_shows_its_shades(contents):
 
 
 def test_every_chapter_and_lab_is_on_one_level_or_has_none(root):
-    config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
-    placed = [name for names in config["sphinx"]["config"]["html_context"]["levels"].values() for name in names]
-    contents = (root / "_toc.yml").read_text(encoding="utf-8")
+    config = yaml.safe_load((root / "_config.yml").read_text("utf-8"))
+    every = config["sphinx"]["config"]["html_context"]["levels"].values()
+    placed = [name for names in every for name in names]
+    contents = (root / "_toc.yml").read_text("utf-8")
     pages = [page.rpartition("/")[2] for page in re.findall(r"- file: (\S+)", contents)]
     assert len(placed) == len(set(placed)) and set(placed) <= set(pages)
     assert {page for page in pages if page[0].isdigit()} <= set(placed)

@@ -173,7 +173,8 @@ def bound(statement):
         return {alias.asname or alias.name.partition(".")[0] for alias in statement.names}
     if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
         return {statement.name}
-    return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    every = ast.walk(statement)
+    return {node.id for node in every if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
 def before(sources, exercise):

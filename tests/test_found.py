@@ -46,7 +46,9 @@ suppress_warnings = ["myst.xref_missing"]  # of pages that the small site lacks
 def small(root, tmp_path_factory):
     """A site of a few pages, whose addresses are known and whose pages have comments."""
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("site")
-    for name in ("book/static/race.svg", "book/changelog.md", "book/help.md", "book/reference.md", "CITATION.cff"):
+    cases = ("book/static/race.svg", "book/changelog.md", "book/help.md")
+    cases += ("book/reference.md", "CITATION.cff")
+    for name in cases:
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(root / name, source / name)
     shutil.copytree(root / "book/reference", source / "book/reference")
@@ -56,13 +58,14 @@ def small(root, tmp_path_factory):
         ("book/labs/floor", CHAPTER),
     ):
         (source / f"{name}.md").parent.mkdir(exist_ok=True)
-        (source / f"{name}.md").write_text(text, encoding="utf-8")
-    (source / "conf.py").write_text(CONF.format(site=SITE, repository=REPOSITORY), encoding="utf-8")
-    reference = sorted(f"book/reference/{path.stem}" for path in (root / "book/reference").iterdir())
+        (source / f"{name}.md").write_text(text, "utf-8")
+    (source / "conf.py").write_text(CONF.format(site=SITE, repository=REPOSITORY), "utf-8")
+    every = (root / "book/reference").iterdir()
+    reference = sorted(f"book/reference/{path.stem}" for path in every)
     files = "notebooks/05-block-reduce book/labs/floor book/changelog book/help book/reference".split() + reference
     parts = [{"caption": "All", "chapters": [{"file": file} for file in files]}]
     contents = {"format": "jb-book", "root": "book/intro", "parts": parts}
-    (source / "_toc.yml").write_text(yaml.safe_dump(contents), encoding="utf-8")
+    (source / "_toc.yml").write_text(yaml.safe_dump(contents), "utf-8")
     # No kernel is needed, and so no CuTe DSL.
     paths = [str(root), str(root / "book/extension")]
     program = f"import sys; sys.modules['cutlass'] = None; sys.path[:0] = {paths}"
@@ -75,7 +78,7 @@ def small(root, tmp_path_factory):
 
 @functools.cache
 def page(site, name):
-    return BeautifulSoup((site / f"{name}.html").read_text(encoding="utf-8"), "html.parser")
+    return BeautifulSoup((site / f"{name}.html").read_text("utf-8"), "html.parser")
 
 
 def tags(soup):
@@ -108,7 +111,7 @@ def test_search_engines_and_models_find_every_page(small):
     site, names = small
     places = ElementTree.parse(site / "sitemap.xml").getroot().iter("{http://www.sitemaps.org/schemas/sitemap/0.9}loc")
     assert [place.text for place in places] == [f"{SITE}/{name}.html" for name in names]
-    text = (site / "llms.txt").read_text(encoding="utf-8")
+    text = (site / "llms.txt").read_text("utf-8")
     assert text.startswith("# The book\n\n> What it is.\n")
     links = re.findall(r"^- \[(.+)\]\((.+)\): ", text, re.MULTILINE)
     assert [link for _, link in links] == [f"{SITE}/_sources/{name}.md" for name in names[1:]]
@@ -121,7 +124,7 @@ def test_the_feed_has_the_versions_of_the_changelog(root, small):
     site, _ = small
     feed = ElementTree.parse(site / "feed.xml").getroot()
     entries = feed.findall(f"{ATOM}entry")
-    text = (root / "book/changelog.md").read_text(encoding="utf-8")
+    text = (root / "book/changelog.md").read_text("utf-8")
     headings = re.findall(r"^## (\S+) \((\S+)\)$", text, re.MULTILINE)
     told = [(e.findtext(f"{ATOM}title"), e.findtext(f"{ATOM}updated")) for e in entries]
     assert told == [(f"Version {version}", f"{day}T00:00:00Z") for version, day in headings]
@@ -132,9 +135,9 @@ def test_the_feed_has_the_versions_of_the_changelog(root, small):
 
 
 def test_the_changelog_begins_with_this_version(root):
-    text = (root / "book/changelog.md").read_text(encoding="utf-8")
+    text = (root / "book/changelog.md").read_text("utf-8")
     version, day = re.search(r"^## (\S+) \((\S+)\)$", text, re.MULTILINE).groups()
-    cited = yaml.safe_load((root / "CITATION.cff").read_text(encoding="utf-8"))
+    cited = yaml.safe_load((root / "CITATION.cff").read_text("utf-8"))
     assert version == quack_tutorial.__version__ == cited["version"]
     assert day == str(cited["date-released"])
 
@@ -176,7 +179,7 @@ def test_comments_are_below_each_page_once_they_are_set(small):
 def test_the_page_that_is_missing_finds_the_site(root):
     if shutil.which("node") is None:
         pytest.skip("Node.js is not installed")
-    text = (root / "book/extension/found.py").read_text(encoding="utf-8")
+    text = (root / "book/extension/found.py").read_text("utf-8")
     found = re.search(r'ROOT = """<script>(.*?)</script>"""', text, re.DOTALL)[1].replace("\\\\", "\\")
     roots = {  # what is known of the site's place, where the reader is, and where its root is
         ("", "/404.html"): "/",
@@ -207,9 +210,11 @@ def test_the_missing_page_leads_back_from_any_folder(small):
 
 def public_names():
     """Every name that the package offers: of the rooms that say so, and what the modules of results define."""
-    for room in ("quack_tutorial", "quack_tutorial.ops", "cutesim.analysis", "quack_tutorial.figures"):
+    cases = ("quack_tutorial", "quack_tutorial.ops", "cutesim.analysis", "quack_tutorial.figures")
+    for room in cases:
         modules = ("analysis", "figures", "reference") if room == "quack_tutorial" else ()
-        yield from (f"{room}.{name}" for name in import_module(room).__all__ if name not in (*modules, "__version__"))
+        every = import_module(room).__all__
+        yield from (f"{room}.{name}" for name in every if name not in (*modules, "__version__"))
     for room in ("quack_tutorial.reference", "cutesim.trace", "cutesim.simulation"):
         for name, thing in vars(import_module(room)).items():
             if not name.startswith("_") and getattr(thing, "__module__", None) == room and name != "simulate":
@@ -284,17 +289,17 @@ def test_a_name_in_a_cell_is_a_link_once(reference, monkeypatch):
 
 def commands_of(root, name):
     """The lines of a page's blocks of commands, without what is said behind them."""
-    text = (root / name).read_text(encoding="utf-8")
+    text = (root / name).read_text("utf-8")
     return [line[4:].split("   #")[0].strip() for line in text.splitlines() if line.startswith("    ")]
 
 
 def test_the_install_page_s_commands_exist(root):
     commands = commands_of(root, "book/setup.md")
-    targets = re.findall(r"^([a-z-]+):", (root / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    targets = re.findall(r"^([a-z-]+):", (root / "Makefile").read_text("utf-8"), re.MULTILINE)
     made = [target for line in commands for target in re.findall(r"\bmake ([a-z-]+)", line)]
     assert {"lab", "book", "install"} <= set(made) <= set(targets)
-    extras = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    text = (root / "book/setup.md").read_text(encoding="utf-8")
+    extras = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    text = (root / "book/setup.md").read_text("utf-8")
     groups = re.findall(r"(?:\.\[|EXTRAS=)([a-z0-9,]+)", text)
     named = {extra for group in groups for extra in group.split(",")}
     assert {"jupyter", "dsl"} <= named <= set(extras)
@@ -313,7 +318,7 @@ def test_the_install_page_s_commands_exist(root):
 
 @pytest.fixture(scope="module")
 def built(root):
-    contents = (root / "_toc.yml").read_text(encoding="utf-8")
+    contents = (root / "_toc.yml").read_text("utf-8")
     return built_site(root), [yaml.safe_load(contents)["root"], *re.findall(r"- file: (\S+)", contents)]
 
 
@@ -342,7 +347,7 @@ def test_the_built_site_tells_of_each_page(built):
 
 
 def test_the_built_site_without_addresses_names_none(root, built):
-    settings = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
+    settings = yaml.safe_load((root / "_config.yml").read_text("utf-8"))
     site, names = built
     assert (site / "sitemap.xml").exists() == bool(settings["html"]["baseurl"])
     text = page(site, names[3]).select_one(".qt-foot").get_text()

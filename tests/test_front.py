@@ -10,7 +10,7 @@ def front(load):
 
 def test_the_readmes_picture_is_current(root, front):
     drawn = front.as_svg(front.race())
-    assert (root / "book/static/race.svg").read_text(encoding="utf-8") == drawn, "run `python book/front.py`"
+    assert (root / "book/static/race.svg").read_text("utf-8") == drawn, "run `python book/front.py`"
 
 
 def test_the_picture_names_the_lines_of_the_race(front):

@@ -134,7 +134,8 @@ def circles(root) -> list:
     files = modules_of(root)
     below = {}
     for module, file in files.items():
-        named = (name for name, _ in imports(file.read_text(encoding="utf-8"), module, file.name == "__init__.py"))
+        every = imports(file.read_text("utf-8"), module, file.name == "__init__.py")
+        named = (name for name, _ in every)
         found = {name if name in files else name.rpartition(".")[0] for name in named}
         below[module] = {name for name in found if name in files and name != module}
     left = dict(below)
@@ -150,7 +151,7 @@ def test_every_import_goes_down(root):
     broken = [
         sentence
         for module, file in modules_of(root).items()
-        for sentence in broken_rules(file.read_text(encoding="utf-8"), module, file.name == "__init__.py")
+        for sentence in broken_rules(file.read_text("utf-8"), module, file.name == "__init__.py")
     ]
     assert not broken, "\n" + "\n".join(broken)
 

@@ -34,8 +34,9 @@ class Reader:
 
 def chapter_cells(path):
     """The chapter's cells with code, as (place, source, whether it is a solution)."""
-    text = path.read_text(encoding="utf-8")
-    code = [(n, cell) for n, cell in enumerate(myst.cells(text, path.stem).cells) if cell.cell_type == "code"]
+    text = path.read_text("utf-8")
+    every = enumerate(myst.cells(text, path.stem).cells)
+    code = [(n, cell) for n, cell in every if cell.cell_type == "code"]
     return [(n, cell.source, "hide-cell" in cell.metadata.get("tags", ())) for n, cell in code]
 
 

@@ -39,7 +39,7 @@ def home(tmp_path_factory):
     config = folder / ".config/labconfig/page_config.json"
     config.parent.mkdir(parents=True)
     off = ("jupyterlab-myst", "@jupyterlab/apputils-extension:announcements")
-    config.write_text(json.dumps({"disabledExtensions": dict.fromkeys(off, True)}), encoding="utf-8")
+    config.write_text(json.dumps({"disabledExtensions": dict.fromkeys(off, True)}), "utf-8")
     return folder
 
 
@@ -74,7 +74,7 @@ def served(program, home, environment, *options):
                 urlopen(f"{address}/api", timeout=5).close()
                 break
             except (URLError, OSError):
-                assert server.poll() is None, (home / "log").read_text(encoding="utf-8")[-2000:]
+                assert server.poll() is None, (home / "log").read_text("utf-8")[-2000:]
                 time.sleep(0.25)
         yield address
     finally:
@@ -110,7 +110,7 @@ def opened(address, *options):
 
 
 def source_of(name):
-    return json.loads((ROOT / f"notebooks/{name}.ipynb").read_text(encoding="utf-8"))["cells"]
+    return json.loads((ROOT / f"notebooks/{name}.ipynb").read_text("utf-8"))["cells"]
 
 
 @pytest.mark.parametrize("name", TWO if os.environ.get("NOTEBOOKS") == "two" else CHAPTERS)
@@ -142,17 +142,17 @@ def test_a_notebook_that_is_not_trusted_says_how_its_drawings_come(jupyter, home
     cell |= {"metadata": {}, "source": draw, "outputs": [output]}
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
     notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": kernel, "cells": [cell]}
-    (home / "given.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
+    (home / "given.ipynb").write_text(json.dumps(notebook), "utf-8")
     wanted = {"drawings": 0, "told": 1, "spilt": 0}
     assert answer_of(f"{jupyter}/lab/tree/given.ipynb?reset", "--look", "only") == wanted
 
 
 def test_a_lab_says_what_is_wrong_and_then_that_it_is_right(jupyter, home):
     """A butterfly that shuffles down leaves the right pair in lane 0 alone."""
-    master = (folders()["butterfly"] / "butterfly.md").read_text(encoding="utf-8")
+    master = (folders()["butterfly"] / "butterfly.md").read_text("utf-8")
     whole = re.sub(rf" *({'|'.join(student.SOLUTION)})\n", "", master)
     notebook = release.notebook("butterfly", student.student_version(master))
-    (home / "butterfly.ipynb").write_text(notebook, encoding="utf-8")
+    (home / "butterfly.ipynb").write_text(notebook, "utf-8")
     both = zip(json.loads(notebook)["cells"], json.loads(release.notebook("butterfly", whole))["cells"], strict=True)
     right = {given["id"]: solved["source"] for given, solved in both if given["source"] != solved["source"]}
     wrong = {name: text.replace("shuffle_sync_bfly", "shuffle_sync_down") for name, text in right.items()}
@@ -161,5 +161,6 @@ def test_a_lab_says_what_is_wrong_and_then_that_it_is_right(jupyter, home):
     command = f"{jupyter}/lab/tree/butterfly.ipynb?reset"
     _, first, second = ("\n".join(texts) for texts in opened(command, "--edits", edits)["outputs"])
     assert "every lane of the row needs the pair, and only lane 0 has it" in " ".join(first.split())
-    checks = [cell for cell in json.loads(notebook)["cells"] if cell["source"].startswith("labs.check(")]
+    every = json.loads(notebook)["cells"]
+    checks = [cell for cell in every if cell["source"].startswith("labs.check(")]
     assert len(re.findall(r"^right: ", second, re.M)) == len(checks) >= 5

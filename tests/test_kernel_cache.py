@@ -156,7 +156,8 @@ def test_the_program_that_compiles_ahead_keeps_what_this_process_compiles(root, 
     script = [sys.executable, "-m", "bench.precompile"]
 
     def run(*words, **variables):
-        others = {name: value for name, value in os.environ.items() if not name.startswith("QUACK_TUTORIAL")}
+        every = os.environ.items()
+        others = {name: value for name, value in every if not name.startswith("QUACK_TUTORIAL")}
         return subprocess.run([*script, *words], env={**others, **variables}, cwd=root, capture_output=True, text=True)
 
     place = {kernel_cache.VARIABLE: str(tmp_path), compiler.PLACE: "here"}

@@ -532,7 +532,7 @@ def in_chapter(root, tmp_path, monkeypatch):
             "from dataclasses import dataclass\n\nimport cutlass\nimport cutlass.cute as cute\n"
             "from quack_tutorial.kernels.layout import tile_at\n\n\n"
         )
-        (tmp_path / "of_a_chapter.py").write_text(imports + source.partition(f"\n{end}")[0], encoding="utf-8")
+        (tmp_path / "of_a_chapter.py").write_text(imports + source.partition(f"\n{end}")[0], "utf-8")
         monkeypatch.syspath_prepend(tmp_path)
         monkeypatch.delitem(sys.modules, "of_a_chapter", raising=False)
         return importlib.import_module("of_a_chapter")

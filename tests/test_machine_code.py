@@ -39,7 +39,8 @@ def test_loads_wait_until_what_they_bring_is_read():
 def test_the_fifth_load_of_chapter_1_s_lowest_mark_takes_the_registers_of_the_first():
     at_once = {name: max(machine_code.in_flight(code.sass)) for name, code in listings.counted().items()}
     assert at_once == {"a plain loop": 1, "unroll=4": 1, "four a turn": 4, "stream 16 x 8": 4}
-    lines = [line for line in listings.counted()["stream 16 x 8"].sass if line.startswith(("LDG", "FADD"))]
+    every = listings.counted()["stream 16 x 8"].sass
+    lines = [line for line in every if line.startswith(("LDG", "FADD"))]
     loads = {place: line.split(",")[0] for place, line in enumerate(lines) if line.startswith("LDG.E.128")}
     assert len(loads) == 8 and list(loads)[:5] == [0, 1, 2, 3, 9]
     assert loads[0] == loads[9] == "LDG.E.128 R8"

@@ -21,7 +21,7 @@ def cells(text, folder=Path("nowhere")):
 
 def made(file):
     """The parts of a file, each a title and MyST behind "In:", with the cells that a notebook has of them."""
-    for title, source in re.findall(r"^# (.*)\nIn:\n((?:    .*\n|\n)+)", file.read_text(encoding="utf-8"), re.M):
+    for title, source in re.findall(r"^# (.*)\nIn:\n((?:    .*\n|\n)+)", file.read_text("utf-8"), re.M):
         yield from (f"# {title}", "In:", *source.rstrip("\n").split("\n"))
         for cell in cells(dedent(source), file.parent.parent / "notebooks"):
             yield f"Out: {cell.cell_type} {cell.metadata or ''}".rstrip()
@@ -41,7 +41,7 @@ def test_links_lead_to_notebooks_and_pages(tmp_path):
         book / "words.md": "# Words\n",
     }.items():
         file.parent.mkdir(exist_ok=True)
-        file.write_text(text, encoding="utf-8")
+        file.write_text(text, "utf-8")
     (cell,) = cells(
         "[a](03.md#vectors) [b](../book/trust.md) [](../book/words.md) [c](https://example.org/x.md)", chapters
     )
@@ -67,7 +67,7 @@ def test_a_solution_is_text_and_keeps_its_id():
     ["```{figure} a.png\n```", "See {doc}`x`.", '<div id="list"></div>', "```{literalinclude} a.py\n:lines: 1\n```"],
 )
 def test_what_has_no_plain_form_is_refused(tmp_path, text):
-    (tmp_path / "a.py").write_text("x = 1\n", encoding="utf-8")
+    (tmp_path / "a.py").write_text("x = 1\n", "utf-8")
     with pytest.raises(ValueError, match="no plain form"):
         cells(text, tmp_path)
 
@@ -77,7 +77,7 @@ def test_every_listing_is_the_pages(root):
     code = pytest.importorskip("sphinx.directives.code", reason="Sphinx is not installed, which builds the pages")
     config, folder, found = SimpleNamespace(source_encoding="utf-8"), root / "notebooks", 0
     for path in sorted(folder.glob("[0-9]*.md")):
-        for listing in myst.DIRECTIVE.finditer(path.read_text(encoding="utf-8")):
+        for listing in myst.DIRECTIVE.finditer(path.read_text("utf-8")):
             if listing["name"] != "literalinclude":
                 continue
             found += 1
@@ -91,7 +91,7 @@ def test_every_listing_is_the_pages(root):
             ).groups()
             assert body == wanted.rstrip()
             assert file.resolve() == (root / name).resolve()
-            lines = file.read_text(encoding="utf-8").splitlines()
+            lines = file.read_text("utf-8").splitlines()
             assert lines[int(first) - 1 : int(last)] == body.splitlines()
     assert found >= 30
 
@@ -100,7 +100,7 @@ def test_a_listing_of_a_kernel_has_a_fold_with_what_it_calls(tmp_path):
     kernels, chapters = tmp_path / "quack_tutorial/kernels", tmp_path / "notebooks"
     kernels.mkdir(parents=True)
     chapters.mkdir()
-    (kernels / "reduce.py").write_text("def total(x):\n    return x\n\n\nLIMIT = 3\n", encoding="utf-8")
+    (kernels / "reduce.py").write_text("def total(x):\n    return x\n\n\nLIMIT = 3\n", "utf-8")
     (kernels / "sums.py").write_text(
         "from quack_tutorial.kernels.reduce import LIMIT, total\n\n\n"
         "class Base:\n    def __init__(self, n):\n        self.n = n\n\n    def load(self, x):\n        return x\n\n\n"
@@ -157,12 +157,14 @@ def bound(source, everywhere):
 
 def test_no_cell_needs_what_only_a_solution_makes(root):
     for path in sorted((root / "notebooks").glob("[0-9]*.md")):
-        text, made = path.read_text(encoding="utf-8"), set()
-        ids = {cell["id"] for cell in myst.reader(text, path.stem, path.parent).cells if cell.cell_type == "code"}
+        text, made = path.read_text("utf-8"), set()
+        every = myst.reader(text, path.stem, path.parent).cells
+        ids = {cell["id"] for cell in every if cell.cell_type == "code"}
         code = [cell for cell in myst.cells(text, path.stem).cells if cell.cell_type == "code"]
         of_solutions = set().union(*(bound(cell.source, False) for cell in code if cell["id"] not in ids))
         for cell in code:
             if cell["id"] in ids:
                 made |= bound(cell.source, True)
-                loaded = {node.id for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.Name)}
+                every = ast.walk(ast.parse(cell.source))
+                loaded = {node.id for node in every if isinstance(node, ast.Name)}
                 assert not loaded & of_solutions - made, (path.name, cell.source)

@@ -161,9 +161,8 @@ def apart(tensor):
 
 def FakeLaunch(seen, kernel, specs, *args):
     """Compares what is launched with what it was compiled for."""
-    parameters = [
-        name for name in inspect.signature(type(kernel).__call__).parameters if name not in ("self", "stream")
-    ]
+    every = inspect.signature(type(kernel).__call__).parameters
+    parameters = [name for name in every if name not in ("self", "stream")]
     assert len(specs) == len(args) == len(parameters), type(kernel).__name__
     sizes = {}
     for spec, arg, name in zip(specs, args, parameters, strict=True):
@@ -174,7 +173,8 @@ def FakeLaunch(seen, kernel, specs, *args):
         for said, is_so in zip((*spec.shape, *spec.stride), (*arg.shape, *arg.stride()), strict=True):
             known = sizes.setdefault(said, is_so) if isinstance(said, str) else said
             assert known == is_so, (name, said)
-        steps = [s for said, s in zip(spec.stride, arg.stride(), strict=True) if isinstance(said, str)]
+        every = zip(spec.stride, arg.stride(), strict=True)
+        steps = [s for said, s in every if isinstance(said, str)]
         assert all(step * arg.element_size() % spec.align == 0 for step in steps)
         assert arg.data_ptr() % spec.align == 0
     seen.append(kernel)

@@ -58,7 +58,8 @@ def test_nothing_that_counts_is_nan_and_what_is_nan_or_infinite_shows():
     for value in (float("nan"), float("inf")):
         losses[2999], target[2999] = value, 1
         for mean in (True, False):
-            torch.testing.assert_close(reduce(losses, target, mean=mean)[0], torch.tensor(value), equal_nan=True)
+            found = reduce(losses, target, mean=mean)[0]
+            torch.testing.assert_close(found, torch.tensor(value), equal_nan=True)
 
 
 def test_sums_too_large_for_float16_are_infinite_and_means_of_them_are_not():

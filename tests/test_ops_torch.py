@@ -107,7 +107,8 @@ def test_torch_func_differentiates_in_reverse(name, device):
 def test_batches_of_vmap(name, dim, device):
     (ours, theirs), x = calls(device)[name], torch.stack([rows(device), 2 * rows(device)], dim)
     for transformed in (lambda f: f, lambda f: torch.func.grad(squared(f))):
-        close(torch.func.vmap(transformed(ours), dim)(x), torch.func.vmap(transformed(theirs), dim)(x))
+        found = torch.func.vmap(transformed(ours), dim)(x)
+        close(found, torch.func.vmap(transformed(theirs), dim)(x))
 
 
 # Without two calls whose results torch adds or divides: it does neither with numbers of an empty batch.

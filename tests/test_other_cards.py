@@ -77,7 +77,7 @@ def test_a_chapter_names_a_card_that_was_recorded_later(root, tmp_path, monkeypa
     for path in (records.FOLDER / "h200").rglob("*.json"):
         place = tmp_path / "b200" / path.relative_to(records.FOLDER / "h200")
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(path.read_text(encoding="utf-8").replace("NVIDIA H200", "NVIDIA B200"), encoding="utf-8")
+        place.write_text(path.read_text("utf-8").replace("NVIDIA H200", "NVIDIA B200"), "utf-8")
     for path in records.FOLDER.iterdir():
         if path.name != "h100":
             (tmp_path / path.name).symlink_to(path)
@@ -85,7 +85,7 @@ def test_a_chapter_names_a_card_that_was_recorded_later(root, tmp_path, monkeypa
     monkeypatch.setattr(card, "BOOK", "h200")
     monkeypatch.setattr(records, "WHOLE", ("h200",))
     shell = new_shell(monkeypatch)
-    chapter = myst.cells((root / "notebooks/12-case-files.md").read_text(encoding="utf-8"), "12-case-files")
+    chapter = myst.cells((root / "notebooks/12-case-files.md").read_text("utf-8"), "12-case-files")
     cells = [cell.source for cell in chapter.cells if cell.cell_type == "code"][:14]
     found = [one for cell in cells for one in published(shell, cell)]
     assert len(found) > 8 and {one["card"] for one in found} == {"b200"}

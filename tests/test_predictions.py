@@ -27,7 +27,7 @@ def folds(load):
 
 def test_every_prediction_of_the_chapters_says_what_it_asks_and_is_judged(root, folds):
     for chapter in sorted((root / "notebooks").glob("[01]*.md")):
-        text = chapter.read_text(encoding="utf-8")
+        text = chapter.read_text("utf-8")
         asked, judged = [], []
         for match in CELL.finditer(text):
             name, keys = folds.guess_of(match[1])
@@ -65,7 +65,7 @@ def javascript(root, script):
     """What `script` writes to `said`, run by Node.js beside the page's own rules."""
     if shutil.which("node") is None:
         pytest.skip("Node.js is not installed")
-    rules = (root / "book/static/predict.js").read_text(encoding="utf-8")
+    rules = (root / "book/static/predict.js").read_text("utf-8")
     page = "const document = { addEventListener() {} }, said = [];"
     program = "\n".join([page, rules, script, "console.log(JSON.stringify(said));"])
     done = subprocess.run(["node", "-"], input=program, capture_output=True, text=True, timeout=60)
@@ -143,7 +143,7 @@ def with_static(root, folder):
     """Puts what the site's pages share into a folder."""
     shutil.copytree(root / "book/static", folder / "_static")
     # as book_site.py does
-    (folder / "_static/palette.css").write_text(theme.palette(), encoding="utf-8")
+    (folder / "_static/palette.css").write_text(theme.palette(), "utf-8")
 
 
 def driven(root, script, folder):
@@ -188,7 +188,7 @@ def test_predictions_by_keyboard_and_after_a_reload(root, folds, tmp_path):
     ):
         page = tmp_path / f"{name}.html"
         page.parent.mkdir()
-        page.write_text(PAGE.format(style=STYLE, title=escape(title), body=body, script=script), encoding="utf-8")
+        page.write_text(PAGE.format(style=STYLE, title=escape(title), body=body, script=script), "utf-8")
     seen = driven(root, "predict", tmp_path)
 
     assert seen["before"] == [["shuffles a warp: 7", "bytes: 1,000"], False]

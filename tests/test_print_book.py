@@ -42,13 +42,13 @@ def site(tmp_path):
     for name, text in (("notebooks/00-win", WIN), ("book/glossary", GLOSSARY)):
         page = tmp_path / "html" / f"{name}.html"
         page.parent.mkdir(parents=True)
-        page.write_text(PAGE.format(text), encoding="utf-8")
+        page.write_text(PAGE.format(text), "utf-8")
     return tmp_path / "html"
 
 
 @pytest.fixture
 def text(printing, site):
-    return printing.write_html(site, TOC, CONFIG).read_text(encoding="utf-8")
+    return printing.write_html(site, TOC, CONFIG).read_text("utf-8")
 
 
 def test_pages_in_order_without_those_of_the_screen(text):
@@ -79,21 +79,21 @@ def test_answers_are_open_and_nothing_is_left_of_the_screen(text):
 def test_the_pdf_gets_a_place_in_each_page_once(printing, site):
     assert printing.offer(site, site / "book.pdf") == 2
     assert printing.offer(site, site / "book.pdf") == 0
-    assert (site / "book/glossary.html").read_text(encoding="utf-8").count('href="../book.pdf"') == 1
+    assert (site / "book/glossary.html").read_text("utf-8").count('href="../book.pdf"') == 1
 
 
 def test_the_menu_is_found_in_a_built_page(root, printing):
     page = root / "_build/html/book/glossary.html"
     if not page.exists():
         pytest.skip("the site is not built")
-    assert printing.MENU in page.read_text(encoding="utf-8")
+    assert printing.MENU in page.read_text("utf-8")
 
 
 def test_chromium_prints_it(printing, site, tmp_path):
     if not any(map(shutil.which, printing.CHROMIUM)):
         pytest.skip("Chromium is not installed")
     (site / "_static").mkdir()
-    (site / "_static/book.css").write_text("section { break-before: page }", encoding="utf-8")
+    (site / "_static/book.css").write_text("section { break-before: page }", "utf-8")
     pdf = tmp_path / "book.pdf"
     assert printing.write_pdf(printing.write_html(site, TOC, CONFIG), pdf) is None
     assert len(re.findall(rb"/Type\s*/Page\b", pdf.read_bytes())) == 3

@@ -26,7 +26,7 @@ def test_every_recorded_cell_fits_a_cell_of_its_chapter(root):
     for path in sorted(records.FOLDER.glob("*/outputs/*.json")):
         record = outputs.load(path.stem, path.parts[-3])
         assert record.chapter == path.stem and record.driver, path.name
-        chapter = myst.cells((root / "notebooks" / f"{path.stem}.md").read_text(encoding="utf-8"), path.stem)
+        chapter = myst.cells((root / "notebooks" / f"{path.stem}.md").read_text("utf-8"), path.stem)
         gone = outputs.unfitting(record, [cell.source for cell in chapter.cells if cell.cell_type == "code"])
         assert not gone, f"{path.name}: {len(gone)} cells changed since; python scripts/record_outputs.py drop"
 
@@ -90,7 +90,7 @@ def test_what_the_simulator_gave_as_well_is_not_kept(script, tmp_path, monkeypat
     monkeypatch.setattr(script, "run", lambda args: archive_in(args.to, *simulated))
     monkeypatch.setattr(records, "FOLDER", tmp_path)
     assert script.main(["keep", str(tmp_path / "gpu" / script.ARCHIVE)]) == 0
-    kept = json.loads((tmp_path / "l4/outputs/x.json").read_text(encoding="utf-8"))["cells"]
+    kept = json.loads((tmp_path / "l4/outputs/x.json").read_text("utf-8"))["cells"]
     assert [cell["outputs"] for cell in kept] == [[measured], [], [measured]]
 
 
@@ -106,6 +106,6 @@ def test_no_recorded_output_shows_another_card_s_records():
 def test_no_recorded_output_claims_more_than_a_copy_can(root):
     """An exercise's stub moves few of the bytes that are counted, and a copy may be slow: such a speed is no result."""
     for file in sorted((root / "quack_tutorial/records").glob("*/outputs/*.json")):
-        text = " ".join(file.read_text(encoding="utf-8").replace("\\n", " ").split())
+        text = " ".join(file.read_text("utf-8").replace("\\n", " ").split())
         shares = [int(share) for share in re.findall(r"(\d+)% of a plain copy", text)]
         assert max(shares, default=0) <= 105, file.name

@@ -68,7 +68,7 @@ def reader(request):
 def built_cells(page):
     """{number: (source, printed output)} of the cells of a built page."""
     found = {}
-    for part in re.split(r'<div class="cell_input', without_gpu_outputs(page.read_text(encoding="utf-8")))[1:]:
+    for part in re.split(r'<div class="cell_input', without_gpu_outputs(page.read_text("utf-8")))[1:]:
         plain = lambda html: unescape(re.sub(r"<[^>]+>", "", html))  # noqa: E731
         number = int(re.search(r'<span class="qt-number"[^>]*>cell (\d+)', part)[1])
         outputs = re.findall(
@@ -116,7 +116,7 @@ def test_a_chapter_runs_to_its_end_and_its_exercise_is_solved(reader, chapter):
         solve = dict(enter=number, type=[number, typed]), dict(enter=number, look=True)
     answer = reader(chapter, dict(run=0, look=True, solutions=True), *solve, dict(download=True))
     assert set(answer["requests_before"]) <= {"/_static/run/lines.js"}
-    html = (reader.site / f"notebooks/{chapter}.html").read_text(encoding="utf-8")
+    html = (reader.site / f"notebooks/{chapter}.html").read_text("utf-8")
     folded = len(re.findall(r'<div class="cell [^"]*tag_hide-cell', html))
     states = [cell["state"] for cell in answer["looks"][0]["cells"]]
     assert set(states) <= {"done", "new"} and bool(folded) == ("new" in states)
@@ -144,7 +144,7 @@ def test_a_chapter_runs_to_its_end_and_its_exercise_is_solved(reader, chapter):
         assert not before and comparable(after) == comparable(built[solution][1]) != ""
     # The download is the reader's notebook, in which solutions are text, with what was typed.
     mine = json.loads(answer["downloaded"][1])["cells"]
-    given = json.loads((reader.root / f"notebooks/{chapter}.ipynb").read_text(encoding="utf-8"))["cells"]
+    given = json.loads((reader.root / f"notebooks/{chapter}.ipynb").read_text("utf-8"))["cells"]
     assert [(cell["id"], cell["cell_type"]) for cell in mine] == [(cell["id"], cell["cell_type"]) for cell in given]
     if name:
         code = ["".join(cell["source"]).strip() for cell in mine if cell["cell_type"] == "code"]
@@ -261,7 +261,7 @@ def test_a_kernel_is_judged_and_drawn_as_one_types(reader):
 
 def test_what_came_with_a_link_runs_on_a_click_alone(reader):
     """Neither on load nor as it is edited, also where it is the second link in a tab; afterwards as one types."""
-    race = (reader.root / "book/static/run/starts/race.py").read_text(encoding="utf-8").strip()
+    race = (reader.root / "book/static/run/starts/race.py").read_text("utf-8").strip()
     linked, other = race.replace(NONE, BACK) + "\n# theirs", race + "\n# of another"
     steps = [
         dict(visit={"1": linked}, look=True, keys=[1, "Control+End", "!"]),
@@ -287,7 +287,7 @@ def test_what_came_with_a_link_runs_on_a_click_alone(reader):
 
 
 def test_what_a_link_did_to_python_does_not_meet_the_books_text(reader):
-    race = (reader.root / "book/static/run/starts/race.py").read_text(encoding="utf-8").strip()
+    race = (reader.root / "book/static/run/starts/race.py").read_text("utf-8").strip()
     patch = "from workbench import motion\nmotion.Verdict.right = property(lambda self: True)\n"
     steps = [
         dict(visit={"1": patch + race}, click="Run the link's code: cell 1", settled=True),
@@ -375,7 +375,8 @@ def test_run_all_forgets_what_a_line_that_is_gone_did_to_a_module(reader):
     ]
     answer = reader("sandbox", *steps)
     assert answer["said"] == ["3\n"]
-    assert [cell["text"] for cell in answer["looks"][0]["cells"][2:4]] == ["3.141592653589793\n"] * 2
+    every = answer["looks"][0]["cells"][2:4]
+    assert [cell["text"] for cell in every] == ["3.141592653589793\n"] * 2
 
 
 def test_output_comes_as_it_is_printed_stays_when_stopped_and_is_cut_when_long(reader):
@@ -386,7 +387,8 @@ def test_output_comes_as_it_is_printed_stays_when_stopped_and_is_cut_when_long(r
         dict(stop=4, look=True, type=[4, "for i in range(200_000):\n    print('line', i)"]),
         dict(enter=4, look=True, axe=True),
     ]
-    stopped, long = (look["cells"][3] | {"height": look["height"]} for look in reader("sandbox", *steps)["looks"])
+    every = reader("sandbox", *steps)["looks"]
+    stopped, long = (look["cells"][3] | {"height": look["height"]} for look in every)
     assert re.fullmatch(r"line 0\nline 1\nline 2\nStopped here, after [\d.]+ s\.", stopped["text"])
     assert stopped["state"] == "stopped"
     assert long["text"].startswith("line 0\n") and long["text"].endswith("line 199999\n")
@@ -473,7 +475,8 @@ def test_each_text_that_was_replaced_can_be_had_back(reader):
     for text in ("first = 1", "second = 2", "third = 3"):
         steps += [dict(type=[2, text], click="the book's")]
     steps += [dict(visit={"2": "linked = 1"}, type=[2, "linked = 1 + mine"]), dict(visit={"2": "other = 1"})]
-    for name in ("the link's", "yours, older", "yours, older, 1 of 3", "yours, older, 2 of 3", "yours"):
+    cases = ("the link's", "yours, older", "yours, older, 1 of 3", "yours, older, 2 of 3", "yours")
+    for name in cases:
         steps += [dict(click=name, look=True)]
     looks = reader("sandbox", *steps)["looks"]
     wanted = ["other = 1", "linked = 1 + mine", "second = 2", "first = 1", "third = 3"]
@@ -483,9 +486,8 @@ def test_each_text_that_was_replaced_can_be_had_back(reader):
 def test_what_waited_for_a_cell_that_failed_says_so_until_it_runs_again(reader):
     steps = [dict(run=4, replace=[2, "THREADS = 64", "THREADS = 1 / 0"]), dict(run=4, look=True)]
     steps += [dict(replace=[2, "THREADS = 1 / 0", "THREADS = 64"], look=True, run=2), dict(look=True)]
-    failed, mended, again = (
-        [cell["took"] for cell in look["cells"]][1:4] for look in reader("sandbox", *steps)["looks"]
-    )
+    every = reader("sandbox", *steps)["looks"]
+    failed, mended, again = ([cell["took"] for cell in look["cells"]][1:4] for look in every)
     assert failed == ["stopped at the error", *["not run: cell 2 above it failed"] * 2]
     assert not any("failed" in words for words in (*mended, *again))
 
@@ -551,7 +553,8 @@ def test_the_sandbox_says_why_a_number_is_not_taken(reader):
 
 def solved(exercise, solution):
     """The exercise's text with the functions and classes of the solution in the place of its own, after what it imports."""
-    answers = {s.name: s for s in ast.parse(solution).body if isinstance(s, (ast.FunctionDef, ast.ClassDef))}
+    every = ast.parse(solution).body
+    answers = {s.name: s for s in every if isinstance(s, (ast.FunctionDef, ast.ClassDef))}
     parts = [source_of(s, solution) for s in ast.parse(solution).body if isinstance(s, (ast.Import, ast.ImportFrom))]
     for statement in ast.parse(exercise).body:
         answer = answers.get(getattr(statement, "name", None))
@@ -579,7 +582,7 @@ def cells_of(name, master):
 
 def typed(name):
     """The steps by which a student types a lab's solution into its page."""
-    master = (folders()[name] / f"{name}.md").read_text(encoding="utf-8")
+    master = (folders()[name] / f"{name}.md").read_text("utf-8")
     whole = re.sub(rf" *({'|'.join(student.SOLUTION)})\n", "", master)
     both = zip(cells_of(name, student.student_version(master)), cells_of(name, whole), strict=True)
     steps = [{"type": [i, answer]} for i, (given, answer) in enumerate(both, 1) if given != answer]
@@ -598,9 +601,8 @@ def test_a_lab_is_solved_in_the_page_and_handed_in(reader, name):
     assert len(checks) == len(re.findall(r"^labs\.check", "\n".join(cells_of(name, master_of(name))), re.M))
     file, text = answer["downloaded"]
     assert file == f"{name}.ipynb"
-    record = next(
-        value for key, value in answer["looks"][0]["kept"].items() if key.startswith("quack-tutorial:solved:")
-    )
+    every = answer["looks"][0]["kept"].items()
+    record = next(value for key, value in every if key.startswith("quack-tutorial:solved:"))
     points = [one["points"] for one in json.loads(record).values()]
     assert all(got == of > 0 for got, of in points) and len(points) == len(checks)
     report = grade(name, file, text, seed=77)
@@ -614,7 +616,7 @@ def test_a_lab_is_solved_in_the_page_and_handed_in(reader, name):
 
 def master_of(name):
     """The student's version of a lab's text."""
-    return student.student_version((folders()[name] / f"{name}.md").read_text(encoding="utf-8"))
+    return student.student_version((folders()[name] / f"{name}.md").read_text("utf-8"))
 
 
 def test_a_lab_that_is_not_solved_says_so_without_a_traceback(reader):
@@ -647,10 +649,10 @@ def texts_of(name, content):
 def test_no_solution_and_no_rubric_is_on_the_site(reader):
     """Nor in what runs in the page: not a line of a solution."""
     secret = {}
-    public = "".join(file.read_text(encoding="utf-8") for file in reader.root.glob("notebooks/*.md"))
-    public += "".join(file.read_text(encoding="utf-8") for file in reader.root.glob("quack_tutorial/**/*.py"))
+    public = "".join(file.read_text("utf-8") for file in reader.root.glob("notebooks/*.md"))
+    public += "".join(file.read_text("utf-8") for file in reader.root.glob("quack_tutorial/**/*.py"))
     for name, home in folders().items():
-        lines = student.solution_lines((home / f"{name}.md").read_text(encoding="utf-8"))
+        lines = student.solution_lines((home / f"{name}.md").read_text("utf-8"))
         secret[name] = [line for line in lines if len(line) >= 30 and line not in public and "labs.check(" not in line]
         assert len(secret[name]) >= 3
     seen = set()

@@ -72,11 +72,12 @@ def test_every_page_works_in_both_schemes_and_widths(root, width):
     if width == 1280 and os.environ.get("TESTS") == "part":
         options += ["--half", str(datetime.date.today().toordinal() % 2)]
     answer = check(root, built_site(root), *options)
-    contents = (root / "_toc.yml").read_text(encoding="utf-8")
+    contents = (root / "_toc.yml").read_text("utf-8")
     pages = [yaml.safe_load(contents)["root"], *re.findall(r"- file: (\S+)", contents)]
     assert {f"{page}.html" for page in pages} <= set(answer["pages"])
     assert {weight["page"] for weight in answer["weights"]} == (set(answer["pages"]) if width == 390 else set())
-    told = [f"{f['page']}, {f['scheme']}, {f['width']} px: {f['kind']}: {f['text']}" for f in answer["findings"]]
+    every = answer["findings"]
+    told = [f"{f['page']}, {f['scheme']}, {f['width']} px: {f['kind']}: {f['text']}" for f in every]
     assert not told, "\n" + "\n".join(told)
 
 
@@ -109,7 +110,8 @@ def test_the_check_finds_what_it_looks_for(root, tmp_path):
     assert got <= found
     assert ("prediction", "1") in found
     # What is faint in one scheme only is found in that one, whether the page was opened in it or changed to it.
-    colours = [(f["scheme"], f["width"], f["text"]) for f in answer["findings"] if "color-contrast" in f["text"]]
+    among = answer["findings"]
+    colours = [(f["scheme"], f["width"], f["text"]) for f in among if "color-contrast" in f["text"]]
     every = {(scheme, width) for scheme in ("light", "dark") for width in (1280, 390)}
     assert {(scheme, width) for scheme, width, text in colours if "faint" in text} == every
     got = {(scheme, width) for scheme, width, text in colours if "dim" in text}

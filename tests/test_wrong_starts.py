@@ -105,7 +105,8 @@ def test_wrong_arguments_are_told_with_the_cells_line(arguments, said):
 
 def test_without_torch_the_import_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    for source in ("import torch", "from torch import nn", "from quack_tutorial.ops import softmax"):
+    cases = ("import torch", "from torch import nn", "from quack_tutorial.ops import softmax")
+    for source in cases:
         monkeypatch.delitem(sys.modules, "quack_tutorial.ops.softmax", raising=False)
         monkeypatch.delitem(sys.modules, "quack_tutorial.ops", raising=False)
         with pytest.raises(ModuleNotFoundError) as raised:

@@ -122,7 +122,8 @@ def test_inline_assembly_converts_pairs():
     assert run.ok, run
     e4m3, e5m2 = (nearest(x.astype(np.float64), name) for name in TORCH)
     pair = lambda low, high, bits: low.astype(np.uint32) | high.astype(np.uint32) << bits  # noqa: E731
-    np.testing.assert_array_equal(out[0], pair(e4m3[::2], e4m3[1::2], 8) | pair(e5m2[::2], e5m2[1::2], 8) << 16)
+    wanted = pair(e4m3[::2], e4m3[1::2], 8) | pair(e5m2[::2], e5m2[1::2], 8) << 16
+    np.testing.assert_array_equal(out[0], wanted)
     half = np.array([number(b, "Float8E4M3FN") for b in e4m3.tolist()]).astype(np.float16)
     raw = half.view(np.uint16)
     np.testing.assert_array_equal(out[1], pair(raw[::2], raw[1::2], 16))

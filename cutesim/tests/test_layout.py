@@ -198,7 +198,8 @@ def test_table_in_cute_dsl():
         collect()
 
     cute.compile(host)
-    differ = [(e, expected, p) for (e, expected), p in zip(CASES, printed, strict=True) if p != expected]
+    every = zip(CASES, printed, strict=True)
+    differ = [(e, expected, p) for (e, expected), p in every if p != expected]
     assert not differ
 
 

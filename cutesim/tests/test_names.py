@@ -84,7 +84,7 @@ def test_what_a_function_of_the_dialect_names_it_reads_or_refuses():
     here = Path(namespaces.__file__).parents[1]
     found = set()
     for file in [*here.glob("machine/*.py"), *here.glob("hopper/*.py"), *here.glob("dialect/*.py")]:
-        found |= set(unread_parameters(file.read_text(encoding="utf-8")))
+        found |= set(unread_parameters(file.read_text("utf-8")))
     assert found == set(UNREAD)
 
 
@@ -117,12 +117,9 @@ def test_one_may_wait_for_the_kernel_before_and_tell_the_others_at_a_barrier():
         out = UNTOUCHED.copy()
         assert simulate(k.one_launched_early, X, out, "block", **options).ok
         np.testing.assert_array_equal(out, overwritten(X[:64]))
-    for how, schedule, thread, count in (
-        ("warp", "forward", 32, 32),
-        ("half", "forward", 16, 16),
-        ("before", "reverse", 1, 31),
-        ("twice", "reverse", 32, 32),
-    ):
+    cases = (("warp", "forward", 32, 32), ("half", "forward", 16, 16))
+    cases += (("before", "reverse", 1, 31), ("twice", "reverse", 32, 32))
+    for how, schedule, thread, count in cases:
         (finding,) = simulate(k.one_launched_early, X, UNTOUCHED.copy(), how, schedule=schedule).findings
         found = (finding.kind, finding.threads, finding.count)
         assert found == ("early access", (thread,), count), how

@@ -211,4 +211,5 @@ def test_sets_of_numbers_are_numpys():
         np.testing.assert_array_equal(distinct(numbers), np.unique(numbers))
         np.testing.assert_array_equal(holds(distinct(numbers), wanted), np.isin(wanted, numbers))
     ops = rng.integers(0, len(Op), 300).astype(np.int8)
-    np.testing.assert_array_equal(among(ops, (Op.LOAD, Op.EXIT)), np.isin(ops, [int(Op.LOAD), int(Op.EXIT)]))
+    found = among(ops, (Op.LOAD, Op.EXIT))
+    np.testing.assert_array_equal(found, np.isin(ops, [int(Op.LOAD), int(Op.EXIT)]))

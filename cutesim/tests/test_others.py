@@ -233,4 +233,5 @@ def test_barriers_in_a_comprehension_and_rare_functions():
         assert run.ok, run
         np.testing.assert_array_equal(out[0], first + x[::-1] + 12)
         np.testing.assert_allclose(out[1], second, rtol=1e-4)
-        np.testing.assert_allclose(out[2], np.arcsin(unit) + np.arccos(unit) * np.arctan(unit), rtol=1e-5)
+        wanted = np.arcsin(unit) + np.arccos(unit) * np.arctan(unit)
+        np.testing.assert_allclose(out[2], wanted, rtol=1e-5)

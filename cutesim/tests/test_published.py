@@ -105,7 +105,8 @@ def test_an_instruction_works_on_the_two_numbers_of_a_register(name):
     np.testing.assert_array_equal(found, function(*HALVES))
     if name in ("max", "min"):
         with_nan = word(f"{name}.NaN.f16x2 $0, $1, $2;", *HALVES).view(np.float16).reshape(32, 2)
-        np.testing.assert_array_equal(with_nan, (np.maximum if name == "max" else np.minimum)(*HALVES))
+        wanted = (np.maximum if name == "max" else np.minimum)(*HALVES)
+        np.testing.assert_array_equal(with_nan, wanted)
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,8 @@ def test_blocks_may_add_to_one_tile_but_not_write_it():
     out = np.zeros((4, 32), np.float32)
     run = simulate(k.summed, x, out)
     assert run.ok, run
-    np.testing.assert_allclose(out, x.astype(np.float64).reshape(8, 4, 32).sum(axis=0), rtol=1e-5, atol=1e-6)
+    wanted = x.astype(np.float64).reshape(8, 4, 32).sum(axis=0)
+    np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=1e-6)
     assert simulate(k.summed, x, out, adds=False).findings[0].kind.startswith("race")
 
 

@@ -23,14 +23,10 @@ JOINED = '"Line No","Source","Address"\n"{0}","x = y","-"\n"","","0x10"\n"","","
 
 def pages(file, first=2, second=4):
     """The three pages of a report: a mark, which has no line information and is listed twice, and a kernel."""
-    raw = (
-        RAW
-        + '\n"",""\n'
-        + "\n".join(f'"{n}","{name}","2000","40","64","9"' for n, name in enumerate((lines.MARK, "k")))
-    )
-    sass = "".join(
-        f'"Kernel Name","{name}",\n{HEAD}\n{code}' for name, code in (("m", MARKED), ("m", MARKED), ("k", KERNEL))
-    )
+    every = enumerate((lines.MARK, "k"))
+    raw = RAW + '\n"",""\n' + "\n".join(f'"{n}","{name}","2000","40","64","9"' for n, name in every)
+    every = (("m", MARKED), ("m", MARKED), ("k", KERNEL))
+    sass = "".join(f'"Kernel Name","{name}",\n{HEAD}\n{code}' for name, code in every)
     return raw, sass, f'"File Path","{file}"\n"Function Name","k"\n' + JOINED.format(first, second)
 
 

@@ -103,7 +103,8 @@ def test_a_cell_of_public_calls_from_start_to_end(monkeypatch):
     monkeypatch.setitem(sys.modules, "quack", None)  # as where it is not installed
     for name, series in CALLS:
         key = cells.CellKey(name, "float32", M, N)
-        asked = [provider for provider in ("ours", "eager", "quack") if provider in public.calls_of(name, series)]
+        every = ("ours", "eager", "quack")
+        asked = [provider for provider in every if provider in public.calls_of(name, series)]
         with torch.no_grad():
             cell = measure.measure_cell(key, asked, series=series)
         ours = cell.result("ours")

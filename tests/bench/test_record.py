@@ -173,7 +173,8 @@ def test_a_pack_writes_into_cards_folders_alone(tmp_path, monkeypatch, capsys, n
 def test_a_broken_or_empty_pack_writes_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(records, "FOLDER", tmp_path / "records")
     whole = packed(tmp_path / "pack.tar.gz", ("h100/memory.json", tarfile.REGTYPE, "")).read_bytes()
-    for content in (whole[: len(whole) // 2], b"words", packed(tmp_path / "empty.tar.gz").read_bytes()):
+    cases = (whole[: len(whole) // 2], b"words", packed(tmp_path / "empty.tar.gz").read_bytes())
+    for content in cases:
         (tmp_path / "broken.tar.gz").write_bytes(content)
         assert record.take(tmp_path / "broken.tar.gz") == 1
     assert not (tmp_path / "records").exists()

@@ -138,7 +138,8 @@ def test_rounds_take_turns_begin_with_another_each_and_give_microseconds_a_launc
     assert samples["a"][0] == pytest.approx(2.0 * 1e3 / 20)
     assert samples["b"][6] == pytest.approx(4.0 * 1.06 * 1e3 / 20)
     # The clock drifts, and the ratio within a round does not.
-    assert [c / a for a, c in zip(samples["a"], samples["c"], strict=True)] == pytest.approx([1.0] * 7)
+    every = zip(samples["a"], samples["c"], strict=True)
+    assert [c / a for a, c in every] == pytest.approx([1.0] * 7)
 
 
 def test_l2_is_cleared_by_a_reset_and_then_by_reading_other_bytes(monkeypatch):

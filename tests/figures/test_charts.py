@@ -164,7 +164,7 @@ def test_a_version_leads_to_the_section_with_its_code(root, monkeypatch):
         assert all((root / "notebooks" / address).resolve().is_file() for address in links)
         for address in [*sections.values(), SHIPS]:
             page, _, section = address.partition(".html#")
-            text = (root / "notebooks" / f"{page}.md").resolve().read_text(encoding="utf-8")
+            text = (root / "notebooks" / f"{page}.md").resolve().read_text("utf-8")
             assert section in {make_id(line.lstrip("# ")) for line in text.splitlines() if line.startswith("#")}, (
                 address
             )
@@ -173,7 +173,8 @@ def test_a_version_leads_to_the_section_with_its_code(root, monkeypatch):
 @pytest.mark.parametrize("draw", (ladder, climb), ids=("ladder", "climb"))
 def test_points_and_bars_are_links_for_the_mouse_and_names_for_the_keyboard(draw, monkeypatch):
     monkeypatch.setenv("QUACK_TUTORIAL_PROGRESS", "0")  # as in a build
-    made = [{**row, "provider": name} for row, name in zip(versions(), ("three-pass", "not taught"))]
+    every = zip(versions(), ("three-pass", "not taught"))
+    made = [{**row, "provider": name} for row, name in every]
     chart = draw(made, "softmax", "float32")
     html = chart._repr_html_()
     # In a live notebook no drawing holds a link, at which JupyterLab stops with an error; those below it stay.
@@ -243,7 +244,8 @@ def said(chart):
     yield from ("  " + " | ".join(row) for row in (chart.head, *chart.rows))
     for axes in chart.figure.axes:
         places = [tick.get_text() for ticks in (axes.get_xticklabels(), axes.get_yticklabels()) for tick in ticks]
-        names = [name for name in (*places, *(line.get_label() for line in axes.lines)) if name[:1].isalpha()]
+        every = (*places, *(line.get_label() for line in axes.lines))
+        names = [name for name in every if name[:1].isalpha()]
         yield f"    {axes.get_xlabel()} | {axes.get_ylabel()} | {', '.join(names)}"
 
 

@@ -39,7 +39,8 @@ def test_instructions_are_of_the_lines_that_ask_for_them(case):
 
     def lines_of(kind, pattern):
         places, texts = getattr(listing, f"{kind}_from"), getattr(listing, kind)
-        return Counter(listing.sources[place][1] for place, text in zip(places, texts) if re.search(pattern, text))
+        every = zip(places, texts)
+        return Counter(listing.sources[place][1] for place, text in every if re.search(pattern, text))
 
     for kind, load, store in (("ptx", r"ld\.global", r"st\.global"), ("sass", r"\bLDG", r"\bSTG")):
         (read,), (write,) = lines_of(kind, load), lines_of(kind, store)

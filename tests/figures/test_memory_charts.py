@@ -35,7 +35,8 @@ def test_this_machine_s_own_points_stand_beside_the_recorded_ones():
     made, alone = charts.in_flight(CARD, here=own), charts.in_flight(CARD)
     assert made.head == (*alone.head, "this machine, GB/s")
     assert [row[:-1] for row in made.rows] == [*alone.rows]
-    assert [row[-1] for row in made.rows] == [f"{p.gb_s / 20:,.0f}" for p in CARD.series("in flight")]
+    every = CARD.series("in flight")
+    assert [row[-1] for row in made.rows] == [f"{p.gb_s / 20:,.0f}" for p in every]
     labels = [line.get_label() for line in made.figure.axes[0].lines]
     assert "16 bytes, this machine" in labels
     assert len(labels) == 2 * len(alone.figure.axes[0].lines) - 1

@@ -70,7 +70,8 @@ class Changed(Commented):
 
 def differences():
     """Of pairs of versions what was changed, and the whole of the new one with what is new."""
-    for old, new in ((Before, After), (Before, Heir), (Heir, Before), (Heir, After), (Commented, Changed)):
+    cases = ((Before, After), (Before, Heir), (Heir, Before), (Heir, After), (Commented, Changed))
+    for old, new in cases:
         diff = code_diff(old, new)
         yield f"{old.__name__} to {new.__name__}: {diff.summary}"
         for kind, parts in (("changed", diff.parts), ("whole", diff.whole)):
@@ -124,7 +125,8 @@ def test_a_rung_shows_the_records():
     counts = json.loads((folder() / "profile.json").read_text())["cases"]
     wanted = {"operation": "softmax", "provider": "registers", "dtype": "float32", "N": 4096}
     (counted,) = [c for c in counts if wanted.items() <= c["case"].items()]
-    nbytes = sum(launch["dram_read_bytes"] + launch["dram_write_bytes"] for launch in counted["launches"])
+    every = counted["launches"]
+    nbytes = sum(launch["dram_read_bytes"] + launch["dram_write_bytes"] for launch in every)
     assert dram == f"{nbytes / cell['bytes_moved']:.2f} x" and 0.9 < float(dram[:-2]) < 1.1
     # not counted there
     assert len(rung("softmax", "registers", sizes=(1024,), dtypes=("float32",)).rows[0]) == 8
@@ -194,9 +196,8 @@ def test_a_heat_map_tells_the_two_kernels_of_a_sweep_apart():
 def test_the_last_rungs_stand_side_by_side_and_say_what_was_not_measured():
     shown = last_rungs("softmax", ("hint", "short exp", "what ships"), (8192, 64))
     found = records.load_records(records.default_folder("h100"), operation="softmax", series="ladder")
-    (cell,) = (
-        cell for key, (_, cell) in records.latest_cells(found).items() if (key.dtype, key.N) == ("float32", 8192)
-    )
+    every = records.latest_cells(found).items()
+    (cell,) = (cell for key, (_, cell) in every if (key.dtype, key.N) == ("float32", 8192))
     versions = {result.provider: result.fraction_of_ceiling for result in cell.results}
     got = shown.rows[0]
     assert got == ("float32", "8,192", *(f"{versions[name]:.1%}" for name in shown.head[2:]))

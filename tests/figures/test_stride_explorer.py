@@ -43,7 +43,8 @@ def test_counts_by_hand(setting, width, requests, sectors, used):
 
 
 def test_a_request_counts_as_in_a_trace():
-    for stride, nbytes, offset in ((1, 4, 0), (1, 4, 1), (3, 4, 0), (8, 4, 2), (4, 16, 0), (16, 16, 4)):
+    cases = ((1, 4, 0), (1, 4, 1), (3, 4, 0), (8, 4, 2), (4, 16, 0), (16, 16, 4))
+    for stride, nbytes, offset in cases:
         (row,) = analysis.requests(traces.strided(stride, nbytes, offset=offset))
         vector = nbytes // 4
         assert strides.count(4, vector, stride // vector, offset).sectors == row["sectors"]

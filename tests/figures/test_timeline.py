@@ -25,7 +25,8 @@ def player():
 
 def test_the_shorter_warp_waits_until_the_longer_one_has_arrived(player):
     roles = player.frames[-1].roles
-    waits = [(row, first, long) for (row, first, long), role in zip(bars(player), roles) if role == "p"]
+    every = zip(bars(player), roles)
+    waits = [(row, first, long) for (row, first, long), role in every if role == "p"]
     # Reads, writes its slot, waits: warp 0 in columns 0 to 3, warp 1 in 0 to 2, and both go on in column 4.
     assert sorted(waits)[0] == (0, 3, 1) and (1, 2, 2) in waits
     for row in (0, 1):

@@ -27,7 +27,8 @@ def test_every_block_of_the_cluster_has_the_rows_result(blocks, threads):
         (cute.arch.fmax, -float("inf"), x.double().amax(1)),
     ):
         compiler.launch(ClusterReduce(op, init_val, blocks, threads), x, out)
-        torch.testing.assert_close(out.double(), wanted[:, None].expand(-1, blocks), rtol=0, atol=1e-3)
+        found = out.double()
+        torch.testing.assert_close(found, wanted[:, None].expand(-1, blocks), rtol=0, atol=1e-3)
 
 
 def test_a_read_before_the_wait_is_legal_and_stale():

@@ -242,7 +242,8 @@ def test_losses_and_gradients_far_from_zero(middle, N):
     for found in (losses, fused):
         torch.testing.assert_close(found.double(), wanted, rtol=1e-6, atol=0)
     for found in (torch.autograd.grad(losses.sum(), x)[0], dx):
-        torch.testing.assert_close(found.double(), gradient, rtol=4e-6 if ON_GPU else 2e-6, atol=6e-8)
+        got = found.double()
+        torch.testing.assert_close(got, gradient, rtol=4e-6 if ON_GPU else 2e-6, atol=6e-8)
 
 
 @pytest.mark.parametrize("reduction", ("mean", "sum", "none"))
@@ -272,7 +273,8 @@ def test_the_mean_of_a_million_losses():
     M = 2**20 + 3
     x, target = randn(M, 8, dtype=BF16), targets(M, 8, ignored=range(0, 1000, 7))
     wanted = F.cross_entropy(x.double(), target)
-    torch.testing.assert_close(ops.cross_entropy(x.float(), target).double(), wanted, rtol=5e-5, atol=0)
+    got = ops.cross_entropy(x.float(), target).double()
+    torch.testing.assert_close(got, wanted, rtol=5e-5, atol=0)
     found = ops.cross_entropy(x.float(), target, reduction="sum").double()
     torch.testing.assert_close(found, wanted * (target >= 0).sum(), rtol=5e-5, atol=0)
 
@@ -616,7 +618,8 @@ def test_autocast_gives_the_types_that_torch_gives():
             assert found == (torch.softmax(x, -1).dtype, F.cross_entropy(x, target).dtype)
             assert ops.rmsnorm(x).dtype == BF16
         # Against float64: torch's own result under autocast was 1e-3 off on an H200 (torch 2.11).
-        torch.testing.assert_close(loss.double(), F.cross_entropy(x.double(), target), rtol=5e-5, atol=1e-6)
+        got = loss.double()
+        torch.testing.assert_close(got, F.cross_entropy(x.double(), target), rtol=5e-5, atol=1e-6)
 
 
 CACHED = """
@@ -666,7 +669,8 @@ def test_more_elements_than_32_bits_count():
     losses = ops.cross_entropy(x, target, reduction="none")
     assert_losses(x[-8:], target[-8:], losses[-8:])
     found = losses[:-8].float()
-    torch.testing.assert_close(found, torch.full((M - 8,), float(np.log(N)), device=DEVICE), rtol=2**-7, atol=0)
+    wanted = torch.full((M - 8,), float(np.log(N)), device=DEVICE)
+    torch.testing.assert_close(found, wanted, rtol=2**-7, atol=0)
     assert ops.cross_entropy(x, target).isfinite()
     del losses
     _, dx = ops.cross_entropy_with_grad(x, target)

@@ -42,7 +42,8 @@ torch.testing.assert_close(x.grad, wanted, atol=1e-4, rtol=1e-3)
 
 def run_alone(program):
     """A process of its own, in which every kernel is compiled."""
-    environment = {name: value for name, value in os.environ.items() if name != "QUACK_TUTORIAL_CACHE"}
+    every = os.environ.items()
+    environment = {name: value for name, value in every if name != "QUACK_TUTORIAL_CACHE"}
     done = python("-c", program, env=environment)
     assert done.returncode == 0, f"{done.returncode}: {done.stderr[-2000:]}"
 

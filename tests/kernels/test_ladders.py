@@ -56,7 +56,8 @@ def check(operation, version, host, M, N, dtype, rng):
     """(the run, the largest error over what is tolerated) of a version's host object."""
     ours, draw = OPERATIONS[operation].ladder[version], Draw(host, M, dtype, rng)
     kernel = ours.kernel
-    given = {name: array for name, array in kernel.arguments(M, N, draw).items() if name in ours.arguments}
+    every = kernel.arguments(M, N, draw).items()
+    given = {name: array for name, array in every if name in ours.arguments}
     run = simulate(host, *(dict(zip(kernel.parameters, kernel.positional(given)))[name] for name in ours.arguments))
     return run, kernel.error(given)
 

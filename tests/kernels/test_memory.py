@@ -54,7 +54,8 @@ def test_a_stream_adds_up_everything_once_a_turn(vector_bytes):
     numbers, out = x(5 * kernel.chunk), np.full((3, 64), np.nan, np.float32)
     run = simulate(kernel, numbers, out, 2)
     assert run.ok
-    np.testing.assert_allclose(out.sum(dtype=np.float64), 2 * numbers.sum(dtype=np.float64), rtol=1e-5)
+    found = out.sum(dtype=np.float64)
+    np.testing.assert_allclose(found, 2 * numbers.sum(dtype=np.float64), rtol=1e-5)
     loads = run.trace.select(Op.LOAD, space=Space.GMEM)
     assert len(loads) == 2 * 5 * 2 * 2
     assert set(requests_of(run, Space.GMEM)["bytes"]) == {32 * vector_bytes}
@@ -66,7 +67,8 @@ def test_a_loop_adds_up_everything_however_it_is_written(form):
     numbers, out = x(16 * 2 * 32 * 3), np.full((2, 32), np.nan, np.float32)
     run = simulate(kernel, numbers, out, 2)
     assert run.ok
-    np.testing.assert_allclose(out.sum(dtype=np.float64), 2 * numbers.sum(dtype=np.float64), rtol=1e-4)
+    found = out.sum(dtype=np.float64)
+    np.testing.assert_allclose(found, 2 * numbers.sum(dtype=np.float64), rtol=1e-4)
     assert set(requests_of(run, Space.GMEM)["bytes"]) == {512}
 
 
@@ -85,7 +87,8 @@ def test_strided_requests_touch_the_sectors_that_they_should(stride, offset, sec
     numbers, out = x(16 * 2 * 64 * stride + offset), np.full((2, 64), np.nan, np.float32)
     run = simulate(memory.Strided(stride, offset, threads=64), numbers, out, 16)
     assert run.ok
-    np.testing.assert_allclose(out.sum(dtype=np.float64), numbers[offset::stride].sum(dtype=np.float64), rtol=1e-4)
+    found = out.sum(dtype=np.float64)
+    np.testing.assert_allclose(found, numbers[offset::stride].sum(dtype=np.float64), rtol=1e-4)
     loads = requests_of(run, Space.GMEM)
     assert set(loads["sectors"]) == {sectors}
 
@@ -97,7 +100,8 @@ def test_shared_reads_have_the_conflicts_that_they_should(stride, ways):
     run = simulate(kernel, numbers, out, 3)
     assert run.ok
     first = np.arange(kernel.threads) % 32 * stride
-    np.testing.assert_allclose(out, sum(numbers[first + k + 32 * i] for k in range(3) for i in range(16)), rtol=1e-5)
+    wanted = sum(numbers[first + k + 32 * i] for k in range(3) for i in range(16))
+    np.testing.assert_allclose(out, wanted, rtol=1e-5)
     assert set(requests_of(run, Space.SMEM)["wavefronts"]) == {ways}
 
 
@@ -108,7 +112,8 @@ def test_shared_memory_is_streamed_from_the_block_that_is_meant(peer):
     run = simulate(kernel, numbers, out, 4)
     assert run.ok
     vectors = numbers.reshape(-1, 4).sum(1)
-    np.testing.assert_allclose(out[0], sum(vectors[k : k + 64] for k in range(4)), rtol=1e-4, atol=1e-5)
+    wanted = sum(vectors[k : k + 64] for k in range(4))
+    np.testing.assert_allclose(out[0], wanted, rtol=1e-4, atol=1e-5)
     assert len(run.trace.select(Op.LOAD, space=Space.DSMEM)) == (16 if peer else 0)
 
 
@@ -134,9 +139,8 @@ def test_a_conflict_beside_a_stream_is_as_wide_as_it_should_be():
     beside = [sum(numbers[lane + c + 32 * i] for c in chunks for i in range(8)).sum() for chunks in ((0, 2), (1,))]
     vectors = numbers.reshape(3, -1).sum(1, dtype=np.float64)
     found = out.sum(1)
-    np.testing.assert_allclose(
-        found, [vectors[0] + vectors[2] + beside[0], vectors[1] + beside[1]], rtol=1e-3, atol=1e-2
-    )
+    wanted = [vectors[0] + vectors[2] + beside[0], vectors[1] + beside[1]]
+    np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-2)
     assert set(requests_of(run, Space.SMEM)["wavefronts"]) == {4}
 
 

@@ -71,7 +71,7 @@ def test_a_card_without_clusters_and_bulk_copies_has_rows_in_one_block_as_far_as
 def recorded():
     """(operation, how rows start, bits of an element, N, {configuration's label: time}) of the sweeps."""
     for path in sorted(FOLDER.glob("*/tune/*.json")):
-        sweep = json.loads(path.read_text(encoding="utf-8"))
+        sweep = json.loads(path.read_text("utf-8"))
         for size in sweep["sizes"]:
             times = {}
             for one in size["candidates"]:

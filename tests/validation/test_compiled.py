@@ -28,7 +28,8 @@ def subjects():
 
 
 def unexplained(subject, text):
-    return [sentence for sentence, rule in compiled.compare(subject[0], compiled.emitted(text)) if rule is None]
+    every = compiled.compare(subject[0], compiled.emitted(text))
+    return [sentence for sentence, rule in every if rule is None]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +62,8 @@ def test_doctored_ptx_is_a_mismatch(subjects, name, old, new, said):
 
 def test_single_elements_of_global_memory_merge_only_where_neighbours_are_and_byte_for_byte():
     found = {subject.name: subject for subject in compiled.subjects(False)}
-    lanes, atomics = (found[name] for name in ("CopyThread(5 x 302)", "RMSNormBackwardAtomics(5 x 302)"))
+    every = ("CopyThread(5 x 302)", "RMSNormBackwardAtomics(5 x 302)")
+    lanes, atomics = (found[name] for name in every)
     shown, text = compiled.seen(compiled.simulated(lanes)), compiled.ptx_of(lanes)
     # Lanes beside each other are no neighbours in a thread: a wider load stays a mismatch.
     assert unexplained((shown, None), text) == []

@@ -303,7 +303,7 @@ def test_every_kernel_that_ships_has_a_case():
     kernels = Path(mutation.__file__).parents[2] / "quack_tutorial" / "kernels" / "tuned"
     classes = Counter()
     for file in kernels.glob("*.py"):
-        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        for node in ast.parse(file.read_text("utf-8")).body:
             if isinstance(node, ast.ClassDef) and "cute.kernel" in ast.unparse(node):
                 classes[node.name] = 0
     for made in mutation_cases.cases():

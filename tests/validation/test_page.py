@@ -82,7 +82,7 @@ def test_the_coverage_shows_every_name():
 
 
 def test_the_page_shows_every_suite_and_types_no_number_into_its_prose(root):
-    text = (root / "book" / "trust.md").read_text(encoding="utf-8")
+    text = (root / "book" / "trust.md").read_text("utf-8")
     for name, _ in command.SUITES:
         assert f'page.suite("{name}")' in text
     prose = re.sub(r"^---.*?^---|^```.*?^```|^    .*?$|`[^`]*`", "", text, flags=re.M | re.S)
@@ -92,7 +92,7 @@ def test_the_page_shows_every_suite_and_types_no_number_into_its_prose(root):
 
 
 def test_each_generation_says_who_ran_it_and_what_compiles(root):
-    kept = json.loads((root / "quack_tutorial/records/compiled/architectures.json").read_text(encoding="utf-8"))
+    kept = json.loads((root / "quack_tutorial/records/compiled/architectures.json").read_text("utf-8"))
     lines = dict(zip(kept, page.cards().text.splitlines()[1:], strict=True))
     assert lines["sm_90a"].startswith("9.0  H100") and "H200 SXM 141GB  " in lines["sm_90a"]
     assert "compiled only" in lines["sm_89"]

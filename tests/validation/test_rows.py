@@ -50,7 +50,8 @@ def test_the_trials_that_the_compiler_is_given_are_right_in_every_type():
 
 
 def test_what_is_recorded_tried_what_the_rule_gives():
-    recorded = {operation: shipped for operation, shipped, *_ in suite.load(suite.default_folder() / "rows.json").rows}
+    every = suite.load(suite.default_folder() / "rows.json").rows
+    recorded = {operation: shipped for operation, shipped, *_ in every}
     assert recorded == Counter(case.operation for case in rows.shipped_cases()), "python -m validation rows --record"
 
 

@@ -277,7 +277,8 @@ def _nothing(x: cute.Tensor):
 
 @cute.jit
 def show_shared_layouts(x: cute.Tensor):
-    for kind in ("MN_INTER", "MN_SW32", "MN_SW64", "MN_SW128", "K_INTER", "K_SW32", "K_SW64", "K_SW128"):
+    cases = ("MN_INTER", "MN_SW32", "MN_SW64", "MN_SW128", "K_INTER", "K_SW32", "K_SW64", "K_SW128")
+    for kind in cases:
         for dtype in (BFloat16, Float32):
             print(kind, warpgroup.make_smem_layout_atom(getattr(warpgroup.SmemLayoutAtomKind, kind), dtype))
     for name in ("ROW_MAJOR", "COL_MAJOR"):

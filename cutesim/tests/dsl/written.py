@@ -38,7 +38,8 @@ def signature(parameters: str) -> str:
     tensors, _, constants = parameters.partition(", *, ")
     constants = re.split(r", (?=[a-z_]\w*(?:=|,|$))", constants) if constants else []
     typed = [re.sub(r"^(\w+)", r"\1: cutlass.Constexpr", constant) for constant in constants]
-    names = [name if ": " in name else f"{name}: cute.Tensor" for name in tensors.split(", ") if name]
+    every = tensors.split(", ")
+    names = [name if ": " in name else f"{name}: cute.Tensor" for name in every if name]
     return ", ".join(names + typed)
 
 
