@@ -7,14 +7,12 @@ import pytest
 
 pytest.importorskip("bs4", reason="BeautifulSoup is not installed, which the printed pages are made with")
 
-TOC = {
-    "root": "book/intro",
-    "parts": [
-        {"caption": "Start", "chapters": [{"file": "notebooks/00-win"}, {"file": "notebooks/sandbox"}]},
-        {"caption": "Labs", "chapters": [{"file": "book/labs", "sections": [{"file": "book/labs/floor"}]}]},
-        {"caption": "Reference", "chapters": [{"file": "book/glossary"}]},
-    ],
+PARTS = {
+    "Start": [{"file": "notebooks/00-win"}, {"file": "notebooks/sandbox"}],
+    "Labs": [{"file": "book/labs", "sections": [{"file": "book/labs/floor"}]}],
+    "Reference": [{"file": "book/glossary"}],
 }
+TOC = {"root": "book/intro", "parts": [{"caption": name, "chapters": files} for name, files in PARTS.items()]}
 CONFIG = {"title": "The book", "author": "Its authors"}
 PAGE = """<!DOCTYPE html><html lang="en"><head><link rel="stylesheet" href="../_static/book.css"></head>
 <body><ul><li>

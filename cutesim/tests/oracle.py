@@ -169,13 +169,11 @@ def _launch(trace, launch, graph, accesses):
                 graph.edge(last[thread], begin)
             last[thread] = end
 
-            def access(
-                kind, address, size, thing=None, ends=None, begin=begin, end=end, line=line, step=step, lane=lane, op=op
-            ):
-                shared = address < 1 << 32
-                row = dict(launch=launch, kind=kind, line=line, begin=begin, shared=shared, bulk=op == Op.BULK_COPY)
-                row["generic"] = op not in (Op.BULK_COPY, Op.STORE_ASYNC)
-                row |= dict(ends=ends or [end], thing=thing or (step, lane))
+            facts = dict(launch=launch, line=line, begin=begin, ends=[end], thing=(step, lane))
+            facts |= dict(bulk=op == Op.BULK_COPY, generic=op not in (Op.BULK_COPY, Op.STORE_ASYNC))
+
+            def access(kind, address, size, facts=facts, **more):
+                row = facts | dict(kind=kind, shared=address < 1 << 32) | more
                 accesses.append(row | dict(bytes=frozenset(range(int(address), int(address) + size))))
 
             if op in (Op.LOAD, Op.STORE, Op.ATOMIC):
@@ -200,7 +198,7 @@ def _launch(trace, launch, graph, accesses):
                 graph.edge(begin, (thing, "in"))
                 copies.setdefault((thread, bulk), []).append((committed.get((thread, bulk), 0), thing))
                 for kind, row in (("w", places), ("r", sources)):
-                    access(kind, row[lane], size, thing, [(thing, "out")], (thing, "in"))
+                    access(kind, row[lane], size, thing=thing, ends=[(thing, "out")], begin=(thing, "in"))
                 graph.edge((thing, "in"), (thing, "out"))
             elif op == Op.COMMIT_GROUP:
                 committed[thread, arg == 1] = committed.get((thread, arg == 1), 0) + 1
@@ -216,7 +214,7 @@ def _launch(trace, launch, graph, accesses):
                 graph.edge(begin, (thing, "in"))
                 graph.edge((thing, "in"), (thing, "out"))
                 for kind, row, size in (("w", places, int(event["bytes"])), ("r", sources, 8)):
-                    access(kind, row[lane], size, thing, [(thing, "out")], (thing, "in"))
+                    access(kind, row[lane], size, thing=thing, ends=[(thing, "out")], begin=(thing, "in"))
             elif op in MBARRIER:
                 address = int(places[lane])
                 if op == Op.MBARRIER_INIT:

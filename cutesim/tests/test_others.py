@@ -157,7 +157,8 @@ def test_what_public_kernels_use_besides(capsys):
 
 def test_blocks_meet_by_atomics_of_inline_assembly():
     wanted = np.arange(64, dtype=np.float32).reshape(2, 32)[::-1]
-    gives(k.meet, np.zeros(1, np.int32), np.zeros((2, 32), np.float32), wanted=wanted, dtype=np.float32)
+    x = np.zeros((2, 32), np.float32)
+    gives(k.meet, np.zeros(1, np.int32), x, wanted=wanted, dtype=np.float32)
 
 
 def test_64_bits_go_to_another_block():

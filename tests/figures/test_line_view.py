@@ -68,7 +68,8 @@ def own(tmp_path, capsys, factor="2.0", index="t"):
     """What `quack-tutorial lines` prints of a file, and what it says of why it does not."""
     file = tmp_path / f"own{index}{factor}.py".replace(" ", "").replace("*", "x")
     file.write_text(OWN.format(factor=factor, index=index))
-    main(["lines", f"{file}:scale", "mX=f32:2048", "mO=f32:64:nan", "--html", str(tmp_path / "page.html")])
+    page = str(tmp_path / "page.html")
+    main(["lines", f"{file}:scale", "mX=f32:2048", "mO=f32:64:nan", "--html", page])
     return capsys.readouterr()
 
 

@@ -32,7 +32,7 @@ GRID = [
         ((4, 4, 1, 0), 16, 1, 16, 1.0),
         ((4, 4, 4, 0), 16, 1, 32, 1 / 2),
         ((4, 1, 3, 0), 4, 1, 12, 1 / 3),  # one colour of three
-        ((2, 8, 1, 4), 8, 2, 2 * 17 - 1, 512 / (17 * 32)),  # halves of vectors that begin 8 bytes late
+        ((2, 8, 1, 4), 8, 2, 2 * 17 - 1, 512 / (17 * 32)),  # halves that begin 8 bytes late
     ],
 )
 def test_counts_by_hand(setting, width, requests, sectors, used):

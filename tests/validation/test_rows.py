@@ -136,8 +136,7 @@ def test_a_gradient_that_is_a_number_where_the_target_is_no_column_is_wrong(targ
     "config", (Config(32, 32, rows_each=4), Config(32, 32, blocks_together=2), Config(64, 64, blocks_together=4))
 )
 def test_a_last_block_without_rows_for_all_its_places_is_looked_at(monkeypatch, config):
-    case = replace(rows.random_case(0), operation="rmsnorm", rows="aligned", dtype="float32", M=3, N=200, config=config)
-    case = replace(case, before=0, after=0, gap=0)
+    case = rows.Case("rmsnorm", "float32", 3, 200, "aligned", config, 0, 0, 0, rows.random_case(0).seed)
     assert not rows.try_case(case)[1]
     made = RowTile.__init__
 
