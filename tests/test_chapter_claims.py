@@ -115,7 +115,8 @@ def test_strides_and_waiting(by):
         of_blocks = [[chip.cluster_barrier_ns(b, threads, release) for b in (2, 4, 8)] for release in (False, True)]
         assert all(max(ns) < 1.12 * min(ns) for ns in of_blocks)
         assert min(of_blocks[1]) > 3.5 * max(of_blocks[0])
-    assert (chip.cluster_barrier_ns(4, 32, release=True) > chip.latency_ns("HBM")) == by(False, True)
+    found = chip.cluster_barrier_ns(4, 32, release=True) > chip.latency_ns("HBM")
+    assert found == by(False, True)
     none, block, cluster = (p.ns for p in chip.series("reread"))
     assert none == approx(block, rel=0.01) == approx(chip.latency_ns("L1"), rel=0.02)
     assert cluster == approx(chip.latency_ns("L2"), rel=0.05)
@@ -199,12 +200,14 @@ def test_a_tile_of_vectors_has_as_many_loads_as_its_row_fills():
     """Chapters 5, 7, 8, 9 and 11: the compiler leaves out what lies behind the end of every row of that length."""
     expected = {1024: (1, 1), 4096: (4, 2), 16384: (4, 4)}
     for (operation, version), N in product((("softmax", "vectors"), ("cross-entropy", "in flight")), expected):
-        assert tuple(max(made(operation, version, dtype, N).at_once) for dtype in BOTH) == expected[N]
+        found = tuple(max(made(operation, version, dtype, N).at_once) for dtype in BOTH)
+        assert found == expected[N]
     assert [made("rmsnorm", "vectors", "bfloat16", N).at_once[0] for N in (1024, 4096)] == [1, 2]
     # The compiler unrolls the loop of rows of 4,096 by itself, and has too few registers for the gradient's four.
     assert [made("cross-entropy", "vectors", dtype, 4096).at_once[0] for dtype in BOTH] == [3, 2]
     assert [made("cross-entropy", "vectors", dtype, 16384).at_once[0] for dtype in BOTH] == [1, 1]
-    assert [made("cross-entropy backward", "vectors", dtype, 16384).at_once[1] for dtype in BOTH] == [3, 2]
+    found = [made("cross-entropy backward", "vectors", dtype, 16384).at_once[1] for dtype in BOTH]
+    assert found == [3, 2]
     for operation, N in product(("softmax", "rmsnorm"), (4096, 16384)):  # a row in registers: 128 bytes at once
         assert made(operation, "registers", "float32", N).at_once[0] == 8
 
@@ -329,7 +332,8 @@ def test_each_further_rung_of_softmax(by):
     # One read is the largest step until registers spill.
     assert share("registers", "float32", LONG) < 0.5 * share("vectors", "float32", LONG)
     assert share("registers", "float32", LONG) == approx(0.25, abs=0.02)
-    assert [N for N in (*ROWS, LONG) if made("softmax", "registers", "float32", N).spilled] == [LONG]
+    found = [N for N in (*ROWS, LONG) if made("softmax", "registers", "float32", N).spilled]
+    assert found == [LONG]
     assert share("cluster", "float32", LONG) > 0.9
     assert ours("softmax", "float32", by(LONG, 262144)).of_copy > 0.9
     for _, _, model, measured, *_ in rung("softmax", "registers", sizes=ROWS[:-1], dtypes=("float32",)).rows:
@@ -489,7 +493,8 @@ def test_cross_entropy_vectors_and_in_flight(by):
     for dtype, N in (("float32", 1024), ("bfloat16", 1024), ("bfloat16", 16384)):
         assert loss_us("in flight", dtype, N) > 1.05 * loss_us("vectors", dtype, N)
     for dtype in BOTH:
-        assert loss_us("in flight", dtype, 4096) == approx(loss_us("vectors", dtype, 4096), rel=0.05)
+        found = loss_us("in flight", dtype, 4096)
+        assert found == approx(loss_us("vectors", dtype, 4096), rel=0.05)
     assert loss_us("in flight", "bfloat16", LONG) < loss_us("vectors", "bfloat16", LONG)
     assert made("cross-entropy", "in flight", "bfloat16", 16384).registers == 80
 
@@ -505,7 +510,8 @@ def test_cross_entropy_in_bfloat16_is_held_back_by_instructions(by):
     assert max(rows("dram_percent"), rows("issue_percent")) < by(70, 85)
     assert fast("dram_percent") > rows("dram_percent") + 10 and fast("dram_percent") > 85
     assert rows("warps") < 0.65 * fast("warps")
-    assert loss_us("fast exp", "bfloat16", 16384) < by(0.7, 0.9) * loss_us("rows", "bfloat16", 16384)
+    found = loss_us("fast exp", "bfloat16", 16384)
+    assert found < by(0.7, 0.9) * loss_us("rows", "bfloat16", 16384)
     fast, rows = (share(version, "float32", 16384, "cross-entropy") for version in ("fast exp", "rows"))
     assert fast < rows + 0.02
 

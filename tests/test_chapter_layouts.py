@@ -85,7 +85,8 @@ def test_the_kernels_compile_to_what_the_chapter_says(answer):
 
 def test_every_mistake_that_the_chapter_offers_is_found_but_the_one_it_names(answer):
     found = {edit: said for edit, found, said in answer["broken"] if found}
-    assert [edit for edit, found, _ in answer["broken"] if not found] == ["`tC[tidx, v]` made `tC[v, tidx]`"]
+    got = [edit for edit, found, _ in answer["broken"] if not found]
+    assert got == ["`tC[tidx, v]` made `tC[v, tidx]`"]
     assert len(answer["broken"]) == 15
     assert {said.partition(": ")[2].partition(":")[0] for said in found.values()} == {
         "Out of bounds",

@@ -45,7 +45,8 @@ def test_a_card_that_nobody_knows_is_said_to_be(monkeypatch, capsys):
     monkeypatch.setenv("QUACK_TUTORIAL_CARD", "rtx9090")
     with pytest.raises(SystemExit, match="2"):
         cli.main(["record"])
-    assert "QUACK_TUTORIAL_CARD: hardware has no GPU 'rtx9090': it has h100," in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "QUACK_TUTORIAL_CARD: hardware has no GPU 'rtx9090': it has h100," in said
 
 
 def test_the_folder_of_an_output_is_made(tmp_path, capsys):

@@ -108,7 +108,8 @@ def test_of_what_ships_on_which_it_was_not_fitted_the_model_is_off_by_less_than_
             at_once = 16 * config.threads_per_block * config.vectors_at_once or piece * max(1, config.stages)
             blocks = cost.blocks_per_sm(counted["threads"], counted["registers"], counted["smem_bytes"])
             written = nbytes * ("W" in OPERATIONS[operation].pattern)
-            told = cost.predict(nbytes, blocks * at_once, chip, written=written, instructions=counted["instructions"])
+            instructions = counted["instructions"]
+            told = cost.predict(nbytes, blocks * at_once, chip, written=written, instructions=instructions)
             every.append((told.time_us + cost.LAUNCH_US) / median(held[1].result("ours").samples_us) - 1)
     assert len(every) == 114 and max(map(abs, every)) < 0.1
 

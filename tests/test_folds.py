@@ -38,7 +38,8 @@ def judge(*values, guess="guess", asked=("clocks",)):
 
 
 def cell(source, output=None, tags=(), **attributes):
-    node = nodes.container(nb_element="cell_code", classes=["cell", *(f"tag_{tag}" for tag in tags)], **attributes)
+    classes = ["cell", *(f"tag_{tag}" for tag in tags)]
+    node = nodes.container(nb_element="cell_code", classes=classes, **attributes)
     node += nodes.container("", nodes.literal_block(source, source), nb_element="cell_code_source")
     if output is not None:
         node += nodes.container("", nodes.literal_block(output, output), nb_element="cell_code_output")

@@ -158,7 +158,8 @@ def test_the_program_that_compiles_ahead_keeps_what_this_process_compiles(root, 
     def run(*words, **variables):
         every = os.environ.items()
         others = {name: value for name, value in every if not name.startswith("QUACK_TUTORIAL")}
-        return subprocess.run([*script, *words], env={**others, **variables}, cwd=root, capture_output=True, text=True)
+        env = {**others, **variables}
+        return subprocess.run([*script, *words], env=env, cwd=root, capture_output=True, text=True)
 
     place = {kernel_cache.VARIABLE: str(tmp_path), compiler.PLACE: "here"}
     words = ("layernorm", "--ladder", "--dtype", "bfloat16", "--processes", "2")

@@ -192,7 +192,8 @@ def test_a_launch_has_the_cluster_of_its_configuration():
     assert Config(128, 128, blocks_together=2).cluster == [2, 1, 1]
     with pytest.raises(ValueError, match="rows of its own, so blocks_together must be 0 or 1"):
         RMSNormBackward(cutlass.Float32, 512, config=Config(128, 128, blocks_together=2))
-    with pytest.raises(ValueError, match="copied to it must have one, so blocks_together must be 0 or 1"):
+    said = "copied to it must have one, so blocks_together must be 0 or 1"
+    with pytest.raises(ValueError, match=said):
         Softmax(cutlass.Float32, 4096, config=Config(128, 128, 1, 1, blocks_together=2))
 
 
@@ -222,12 +223,15 @@ def test_a_gradient_of_rows_that_start_anywhere_has_no_single_stage(kernel):
 def test_several_rows_a_thread_are_for_rmsnorm_of_rows_that_want_the_same_weights():
     several = Config(32, 32, rows_each=2)
     assert RMSNorm(cutlass.Float32, 512, config=several).tile.rows_each == 2
-    with pytest.raises(ValueError, match="rows that start anywhere each want the weights elsewhere"):
+    said = "rows that start anywhere each want the weights elsewhere"
+    with pytest.raises(ValueError, match=said):
         RMSNorm(cutlass.Float32, 513, "congruent", config=several)
     streaming = CrossEntropy, CrossEntropyBackward
     for kernel in (Softmax, SoftmaxBackward, CrossEntropyFused, *streaming):
-        with pytest.raises(ValueError, match="in this kernel a thread has a part of one row, so rows_each must be 1"):
-            kernel(cutlass.Float32, 512, config=replace(several, vectors_at_once=4 if kernel in streaming else 0))
+        said = "in this kernel a thread has a part of one row, so rows_each must be 1"
+        with pytest.raises(ValueError, match=said):
+            config = replace(several, vectors_at_once=4 if kernel in streaming else 0)
+            kernel(cutlass.Float32, 512, config=config)
 
 
 def test_sizes_and_promises_softmax_does_not_know_are_refused():
@@ -247,7 +251,8 @@ def test_hash_is_the_same_for_the_same_kernel_and_blind_to_comments_names_and_li
     noisy += "\n.section .debug_str { .b8 1 }\n"
     assert noisy != text and ptx_hash(noisy) == ptx_hash(text)
     assert ptx_hash(text.replace("max.f32", "min.f32", 1)) != ptx_hash(text)
-    assert ptx_hash(ptx(Softmax(cutlass.Float32, 1028), *row_specs("float32", 1028))) != ptx_hash(text)
+    found = ptx_hash(ptx(Softmax(cutlass.Float32, 1028), *row_specs("float32", 1028)))
+    assert found != ptx_hash(text)
 
 
 TOGETHER = """
@@ -303,7 +308,8 @@ def test_a_folder_for_the_dsl_s_files_is_used_and_left_empty_and_changes_no_kern
     code = "from tests.test_kernels_compile import *; print(hash_of_softmax(0), compiler._environment())"
     environment = {**os.environ, compiler.DUMP_FOLDER: str(tmp_path)}
     done = python("-c", code, env=environment)
-    assert done.stdout.split() == f"{hash_of_softmax(0)} {compiler._environment()}".split(), done.stderr
+    found = done.stdout.split()
+    assert found == f"{hash_of_softmax(0)} {compiler._environment()}".split(), done.stderr
     assert not list(tmp_path.glob("*.ptx")) and list(tmp_path.glob("*.lock"))
 
 
@@ -334,7 +340,8 @@ def test_arguments_are_counted():
 
 def test_another_version_of_the_dsl_is_refused_in_one_sentence(monkeypatch):
     monkeypatch.setattr(cutlass, "__version__", "4.1.0")
-    with pytest.raises(RuntimeError, match=r"CuTe DSL 4.1.0 is installed .* pip install nvidia-cutlass-dsl==4.8.1"):
+    said = r"CuTe DSL 4.1.0 is installed .* pip install nvidia-cutlass-dsl==4.8.1"
+    with pytest.raises(RuntimeError, match=said):
         ptx(SoftmaxOnline(), *row_specs("float32", 64))
 
 
@@ -354,7 +361,8 @@ def fake_tensor(device):
 
 
 def test_tensors_on_two_devices_are_refused():
-    with pytest.raises(ValueError, match=r"launch\(SoftmaxOnline\): all tensors .* one device, got cpu, cuda:0"):
+    said = r"launch\(SoftmaxOnline\): all tensors .* one device, got cpu, cuda:0"
+    with pytest.raises(ValueError, match=said):
         compiler.launch(SoftmaxOnline(), fake_tensor("cuda:0"), fake_tensor("cpu"))
 
 
@@ -390,11 +398,12 @@ def with_all(name, dtype, N, rows, **given):
     return kernel.launch(Rows(dtype, N, rows), **given)
 
 
+NS = ((1, "any"), (256, "aligned"), (512, "aligned"))
+NS += ((1001, "congruent"), (3000, "aligned"), (131072, "aligned"))
+
+
 @pytest.mark.parametrize("name", KERNELS)
-@pytest.mark.parametrize(
-    "N, rows",
-    ((1, "any"), (256, "aligned"), (512, "aligned"), (1001, "congruent"), (3000, "aligned"), (131072, "aligned")),
-)
+@pytest.mark.parametrize("N, rows", NS)
 def test_row_kernels_compile_with_all_their_tensors_and_stay_in_registers(name, N, rows):
     for dtype in ("float32", "bfloat16"):
         weight = dtype if name == "layernorm backward" else "float32"
@@ -473,7 +482,8 @@ def test_the_recorded_listing_is_what_is_compiled(name, kernels, version):
     listing = listings.load(name)
     spec = TensorSpec(listing.dtype, ("M", listing.N), ("stride", 1))
     text = ptx(kernels[version](DTYPES[listing.dtype], listing.N), spec, spec)
-    assert ptx_hash("\n".join(listing.ptx)) == ptx_hash(text), "the kernel changed: run scripts/record_listing.py again"
+    found = ptx_hash("\n".join(listing.ptx))
+    assert found == ptx_hash(text), "the kernel changed: run scripts/record_listing.py again"
     wide = sum(".E.128" in line for line in listing.sass)
     assert wide == count(r"(ld|st)\.global\.v4", text) == {"copy-vectors": 8, "softmax-registers": 2}[name]
 
@@ -543,7 +553,8 @@ def in_chapter(root, tmp_path, monkeypatch):
 def test_chapter_14_s_bulk_store_is_one_instruction_behind_a_fence(in_chapter):
     spec = TensorSpec("float32", ("M", 1024), (1024, 1), 16)
     text = ptx(in_chapter("14-where-next.md", "class StoreInBulk:", "long_rows").StoreInBulk(), spec, spec)
-    assert count(r"cp\.async\.bulk\.global\.shared", text) == count(r"fence\.proxy\.async", text) == 1
+    found = count(r"cp\.async\.bulk\.global\.shared", text)
+    assert found == count(r"fence\.proxy\.async", text) == 1
     assert count(r"st\.global", text) == 0
 
 
@@ -563,7 +574,8 @@ def test_the_listings_of_chapter_11_s_turned_rows_are_what_is_compiled(in_chapte
     chapter = in_chapter("11-profiler.md", "class Turn:", "x = ")
     listing = listings.load(f"turn-{how.replace('_', '-')}")
     spec = TensorSpec(listing.dtype, ("M", listing.N), ("stride", 1))
-    assert ptx_hash("\n".join(listing.ptx)) == ptx_hash(ptx(chapter.Turn(getattr(chapter, how)), spec, spec))
+    found = ptx_hash("\n".join(listing.ptx))
+    assert found == ptx_hash(ptx(chapter.Turn(getattr(chapter, how)), spec, spec))
     assert sum("STL" in line or "LDL" in line for line in listing.sass) == local
 
 

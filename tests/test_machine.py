@@ -108,7 +108,8 @@ def test_the_doctor_ends_with_what_to_type(monkeypatch, capsys):
 def test_the_doctor_in_jupyterlab_does_not_say_how_to_start_it(monkeypatch):
     monkeypatch.setenv(machine.IN_LAB, "start.md")
     found = judged(**NO_GPU)
-    assert machine.verdict(found).endswith(" Next: open start.md, in the file browser, and choose a chapter")
+    said = machine.verdict(found)
+    assert said.endswith(" Next: open start.md, in the file browser, and choose a chapter")
     monkeypatch.delenv(machine.IN_LAB)
     assert machine.verdict(found).endswith(" lab")
 
@@ -166,7 +167,8 @@ def test_the_newest_visible_gpu_is_the_one_named(monkeypatch):
     assert machine.find_gpu()["gpu"] is None
     assert machine.find_gpu()["hidden"]
     monkeypatch.setattr(machine, "load_nvml", lambda: Nvml(status=18))
-    assert machine.find_gpu()["driver_trouble"] == "NVIDIA's driver does not answer (NVML status 18)"
+    wanted = "NVIDIA's driver does not answer (NVML status 18)"
+    assert machine.find_gpu()["driver_trouble"] == wanted
 
 
 def test_a_gpu_on_the_bus_without_a_driver_is_seen(monkeypatch, tmp_path):
@@ -182,10 +184,11 @@ def test_a_gpu_on_the_bus_without_a_driver_is_seen(monkeypatch, tmp_path):
     assert "driver is not installed" in machine.find_gpu()["driver_trouble"]
 
 
-@pytest.mark.parametrize(
-    ("value", "visible"),
-    [(None, "012"), ("", ""), ("-1", ""), ("1", "1"), ("0,2", "02"), ("0,-1,2", "0"), ("GPU-8f3a", "012")],
-)
+VALUES = [(None, "012"), ("", ""), ("-1", ""), ("1", "1")]
+VALUES += [("0,2", "02"), ("0,-1,2", "0"), ("GPU-8f3a", "012")]
+
+
+@pytest.mark.parametrize("value, visible", VALUES)
 def test_cuda_visible_devices_is_read_as_cuda_reads_it(value, visible):
     assert "".join(str(index) for index in range(3) if machine.is_visible(index, value)) == visible
 

@@ -78,9 +78,8 @@ def test_recorded_speeds_are_the_records():
         assert (speed.gb_s, speed.of_copy) == (result["gb_s"], result["fraction_of_ceiling"])
         assert speed.us == sorted(result["samples_us"])[len(result["samples_us"]) // 2]
     assert data["device"] in str(speeds) and "three-pass" in str(speeds)
-    with pytest.raises(
-        KeyError, match="'fourth' is not recorded for softmax float32 32768 x 4096; there are thread, warp"
-    ):
+    said = "'fourth' is not recorded for softmax float32 32768 x 4096; there are thread, warp"
+    with pytest.raises(KeyError, match=said):
         speeds["fourth"]
 
 

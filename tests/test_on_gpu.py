@@ -42,9 +42,8 @@ def folds_in(section):
 
 
 def test_other_outputs_are_folded_below_the_simulated_ones(on_gpu, monkeypatch):
-    record = record_of(
-        a=[{"text": "fast"}], b=[], gone=[{"text": "old"}], c=[{"text/html": "<p>5</p>"}, {"error": "E: no"}]
-    )
+    c = [{"text/html": "<p>5</p>"}, {"error": "E: no"}]
+    record = record_of(a=[{"text": "fast"}], b=[], gone=[{"text": "old"}], c=c)
     section = page(on_gpu, monkeypatch, record, cell("a", "slow"), cell("b", "same"), cell("c"))
     wanted = [("As run on an H200", ["fast"]), ("As run on an H200", ["<p>5</p>", "E:", "no"])]
     assert folds_in(section) == wanted
@@ -72,9 +71,8 @@ def test_a_cell_with_a_box_for_each_card_gets_no_second_one(on_gpu, monkeypatch)
     """The run read one card's records, which its box has as they are now."""
     boxed = cell("a", "4,000")
     boxed[1].replace(boxed[1][0], nodes.container("", nodes.literal_block("4,000", "4,000"), classes=["qt-card"]))
-    section = page(
-        on_gpu, monkeypatch, record_of(a=[{"text": "3,999"}], b=[{"text": "fast"}]), boxed, cell("b", "slow")
-    )
+    a = [{"text": "3,999"}]
+    section = page(on_gpu, monkeypatch, record_of(a=a, b=[{"text": "fast"}]), boxed, cell("b", "slow"))
     assert folds_in(section) == [("As run on an H200", ["fast"])]
     line = section[1].astext()
     assert "1 cell gave something else" in line and "1 cell read a card's records" in line
@@ -83,7 +81,8 @@ def test_a_cell_with_a_box_for_each_card_gets_no_second_one(on_gpu, monkeypatch)
 def test_what_a_fold_hides_stays_hidden(on_gpu, monkeypatch):
     """A prediction's answer is folded with what the GPU gave."""
     question = nodes.paragraph("", "", nodes.strong("", "Predict."), nodes.Text(" How many?"))
-    section = page(on_gpu, monkeypatch, record_of(a=[{"text": "fast"}]), question, cell("a", "slow"))
+    a = [{"text": "fast"}]
+    section = page(on_gpu, monkeypatch, record_of(a=a), question, cell("a", "slow"))
     sys.modules["folds"].FoldPredictions(section.document).run()
     label, words = folds_in(section)[0]
     assert label == "Answer" and words[-2:] == ["slow", "fast"]

@@ -85,9 +85,8 @@ def test_words_of_the_command_line_name_operations():
     found = operations.named("rmsnorm-backward")
     assert found == operations.named("rmsnorm backward") == "rmsnorm backward"
     assert operations.slug("cross-entropy fused") == "cross-entropy-fused"
-    with pytest.raises(
-        ValueError, match="operation 'groupnorm' is not one of copy, softmax, softmax-backward, rmsnorm"
-    ):
+    said = "operation 'groupnorm' is not one of copy, softmax, softmax-backward, rmsnorm"
+    with pytest.raises(ValueError, match=said):
         operations.named("groupnorm")
 
 

@@ -211,7 +211,8 @@ def test_a_notebook_is_its_source_without_outputs_or_jupytext_metadata(sync):
     wanted = {"tags": ["hide-input"], "jupyter": {"source_hidden": True}}
     assert notebook.cells[1].metadata == wanted
     assert notebook.cells[1].outputs == []
-    assert notebook.metadata == {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+    expected = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+    assert notebook.metadata == expected
 
 
 def test_a_notebook_installs_on_colab_once_the_repository_is_known(sync):
@@ -221,7 +222,8 @@ def test_a_notebook_installs_on_colab_once_the_repository_is_known(sync):
     cells = nbformat.reads(sync.notebook_of(CHAPTER, "00-title", repository), as_version=4).cells
     assert len(cells) == 3
     assert cells[0].source.count("git+https://example.org/someone/book@main") == 1
-    assert cells[0].source.index('if "google.colab" in sys.modules:') < cells[0].source.index("%pip install")
+    found = cells[0].source.index('if "google.colab" in sys.modules:')
+    assert found < cells[0].source.index("%pip install")
 
 
 def test_a_solution_is_still_code_for_the_linter(sync, tmp_path):

@@ -45,7 +45,8 @@ def test_equal_cells_have_keys_of_their_own():
 def test_words_are_what_can_be_read():
     drawn = '<style>p{color:red}</style><p>4 &lt; <b title="no">5</b></p><script>var x</script>'
     assert outputs.words([{"text/html": drawn}, {"text": "a  b\n"}]) == ["4 < 5", "a  b\n"]
-    assert outputs.words([{"image/svg+xml": "<svg><path d='M0'/></svg>"}]) == ["<svg><path d='M0'/></svg>"]
+    found = outputs.words([{"image/svg+xml": "<svg><path d='M0'/></svg>"}])
+    assert found == ["<svg><path d='M0'/></svg>"]
 
 
 def test_a_chapter_is_executed_and_its_errors_are_told(script, tmp_path):
@@ -65,7 +66,8 @@ def test_a_chapter_is_executed_and_its_errors_are_told(script, tmp_path):
 def test_a_chapter_that_takes_too_long_keeps_what_it_gave(script, tmp_path):
     pytest.importorskip("nbclient")
     notebook = notebook_of("print('quick')", "import time; time.sleep(60)", "print('never')")
-    assert script.execute(notebook, 6, tmp_path) == ["cell 2 and what follows not run: CellTimeoutError"]
+    wanted = ["cell 2 and what follows not run: CellTimeoutError"]
+    assert script.execute(notebook, 6, tmp_path) == wanted
     assert [cell.outputs for cell in script.recorded(notebook)] == [({"text": "quick\n"},)]
 
 

@@ -145,7 +145,8 @@ def test_a_chapter_runs_to_its_end_and_its_exercise_is_solved(reader, chapter):
     # The download is the reader's notebook, in which solutions are text, with what was typed.
     mine = json.loads(answer["downloaded"][1])["cells"]
     given = json.loads((reader.root / f"notebooks/{chapter}.ipynb").read_text("utf-8"))["cells"]
-    assert [(cell["id"], cell["cell_type"]) for cell in mine] == [(cell["id"], cell["cell_type"]) for cell in given]
+    found = [(cell["id"], cell["cell_type"]) for cell in mine]
+    assert found == [(cell["id"], cell["cell_type"]) for cell in given]
     if name:
         code = ["".join(cell["source"]).strip() for cell in mine if cell["cell_type"] == "code"]
         assert code.count(typed.strip()) == 1
@@ -180,9 +181,8 @@ def test_code_is_typed_coloured_and_left_by_keyboard(reader):
     typed, undone, left = reader("00-ten-minute-win", *steps)["keys"]
     assert typed["text"] == "def f(n):\n    y=1\n        z"
     assert typed["focus"] == f"Code of cell {number}"
-    assert [["k", "def"], ["nf", "f"], ["n", "y"], ["mi", "1"]] == [
-        part for part in typed["coloured"] if part[1] in ("def", "f", "y", "1")
-    ]
+    found = [["k", "def"], ["nf", "f"], ["n", "y"], ["mi", "1"]]
+    assert found == [part for part in typed["coloured"] if part[1] in ("def", "f", "y", "1")]
     assert typed["text"].startswith(undone["text"]) and len(undone["text"]) < len(typed["text"])
     assert left["text"] == undone["text"] and left["focus"] == f"Run cell {number}"
 
@@ -440,7 +440,8 @@ def test_an_edit_of_another_tab_leaves_what_is_typed_here(reader):
     steps += [dict(type=[2, "theirs = 1"], tab=0, look=True, click="yours, older"), dict(look=True)]
     typing, older = reader("sandbox", *steps)["looks"]
     assert typing["texts"]["2"] == "mine = 1" and older["texts"]["2"] == "theirs = 1"
-    assert typing["remarks"]["2"] == "Another tab changed this cell: its text is under “yours, older”."
+    wanted = "Another tab changed this cell: its text is under “yours, older”."
+    assert typing["remarks"]["2"] == wanted
 
 
 def test_a_link_opens_beside_what_the_reader_wrote(reader):
@@ -503,7 +504,8 @@ def test_what_somebody_else_keeps_under_our_names_breaks_nothing(reader):
 
 
 def test_without_a_connection_a_start_or_a_download_says_so_and_changes_nothing(reader):
-    steps = [dict(offline=True, choose=["Start from", "softmax"], click="Download as notebook"), dict(look=True)]
+    choose = ["Start from", "softmax"]
+    steps = [dict(offline=True, choose=choose, click="Download as notebook"), dict(look=True)]
     look = reader("sandbox", *steps)["looks"][0]
     assert "softmax" not in look["texts"]["2"] and not look["kept"]
     assert any(words.startswith("The notebook cannot be fetched now") for words in look["bar"])
@@ -522,7 +524,8 @@ def test_a_link_that_cannot_be_read_is_a_sentence(reader):
         sentence = next(
             words for words in look["bar"] if words.startswith("The link cannot") or "The link cannot" in words
         )
-        assert ("in full: what it has for cell 2 is no text; this page has no cell “99”" in sentence) == (i == 2)
+        found = "in full: what it has for cell 2 is no text; this page has no cell “99”" in sentence
+        assert found == (i == 2)
     assert looks[2]["texts"]["3"] == "z = 3" and "def host" in looks[2]["texts"]["2"]
 
 

@@ -52,7 +52,8 @@ def test_the_front_page_is_the_first_page_with_its_links_moved(load, tmp_path):
         encoding="utf-8",
     )
     builder = SimpleNamespace(format="html", get_target_uri=lambda name: f"{name}.html")
-    app = SimpleNamespace(builder=builder, config=SimpleNamespace(root_doc="book/intro"), outdir=tmp_path)
+    config = SimpleNamespace(root_doc="book/intro")
+    app = SimpleNamespace(builder=builder, config=config, outdir=tmp_path)
     site.write_front_page(app, None)
     assert (tmp_path / "index.html").read_text("utf-8") == (
         '<html data-content_root="./"><head><title>Book</title><meta property="og:image" content="previews/a.png">'

@@ -36,7 +36,8 @@ def test_a_finding_is_told_beside_a_reference(root, capsys, folder):
     words = "column_sum.py:ColumnSum() x=f32:96x8 out=f32:8:nan".split()
     words += "--against reference.py:column_sum".split()
     assert main(["simulate", *words]) == 1
-    assert capsys.readouterr().out.startswith("finding: deadlock, column_sum.py:19 (exit status 1)\n")
+    said = capsys.readouterr().out
+    assert said.startswith("finding: deadlock, column_sum.py:19 (exit status 1)\n")
     assert main(["simulate", *words, "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["verdict"] == "finding"
 

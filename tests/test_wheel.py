@@ -64,7 +64,8 @@ def test_a_chapter_runs_without_the_repository(root, installed, tmp_path, chapte
     notebook = nbformat.read(root / "notebooks" / f"{chapter}.ipynb", as_version=4)
     notebook.cells.append(nbformat.v4.new_code_cell("import quack_tutorial\nprint(quack_tutorial.__file__)"))
     environment = os.environ | {"PYTHONPATH": str(installed)}
-    client = nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}})
+    resources = {"metadata": {"path": str(tmp_path)}}
+    client = nbclient.NotebookClient(notebook, timeout=300, resources=resources)
     client.execute(env=environment)
     assert notebook.cells[-1].outputs[0].text.startswith(str(installed))
 

@@ -159,7 +159,8 @@ class Log:
         inner, outer = span(shared | base, 0, [lane]), span(source + GMEM, 0, [lane])
         facts = dict(space=Space.GMEM, tensor=1, addresses=outer, sources=inner, arg2=-1)
         if not store:
-            facts = dict(space=Space.SMEM, tensor=0, addresses=inner, sources=outer, arg2=mbarrier | base)
+            arg2 = mbarrier | base
+            facts = dict(space=Space.SMEM, tensor=0, addresses=inner, sources=outer, arg2=arg2)
         return self.event(line, Op.BULK_COPY, [lane], block=block, arg=nbytes, **facts, **place)
 
     def done(self, line, step, phase=0, *, owner=0, mbarrier=1024, block=0, **place):

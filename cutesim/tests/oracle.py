@@ -130,6 +130,11 @@ def _synchronise(graph, row, reach, node, cluster):
                 graph.edge(fence, node)
 
 
+def of_copy(thing) -> dict:
+    """What is known of the accesses of an asynchronous copy: which it is, and where it begins and ends."""
+    return dict(thing=thing, ends=[(thing, "out")], begin=(thing, "in"))
+
+
 def _apart(one, other, cluster) -> int:
     """0 for threads of a block, 1 for threads of a cluster, else 2."""
     a, b = one[1], other[1]
@@ -172,16 +177,16 @@ def _launch(trace, launch, graph, accesses):
             facts = dict(launch=launch, line=line, begin=begin, ends=[end], thing=(step, lane))
             facts |= dict(bulk=op == Op.BULK_COPY, generic=op not in (Op.BULK_COPY, Op.STORE_ASYNC))
 
-            def access(kind, address, size, facts=facts, **more):
-                row = facts | dict(kind=kind, shared=address < 1 << 32) | more
-                accesses.append(row | dict(bytes=frozenset(range(int(address), int(address) + size))))
+            def access(kind, address, size, more=None, facts=facts):
+                row = facts | dict(kind=kind, shared=address < 1 << 32) | (more or {})
+                accesses.append(row | {"bytes": frozenset(range(int(address), int(address) + size))})
 
             if op in (Op.LOAD, Op.STORE, Op.ATOMIC):
                 seen = [(step, lane, "seen")] if op == Op.ATOMIC else []
                 kind = {Op.LOAD: "r", Op.STORE: "w", Op.ATOMIC: "a"}[op]
                 for node in seen:
                     graph.node(node)
-                access(kind, places[lane], int(event["bytes"]), ends=[end, *seen])
+                access(kind, places[lane], int(event["bytes"]), {"ends": [end, *seen]})
                 if op == Op.ATOMIC and (meant or event["space"] == Space.GMEM):
                     before = atomics.setdefault(int(places[lane]), [])
                     row = _Atomic(thread, step, lane, arg, list(fences.get(thread, [])), list(before))
@@ -198,7 +203,7 @@ def _launch(trace, launch, graph, accesses):
                 graph.edge(begin, (thing, "in"))
                 copies.setdefault((thread, bulk), []).append((committed.get((thread, bulk), 0), thing))
                 for kind, row in (("w", places), ("r", sources)):
-                    access(kind, row[lane], size, thing=thing, ends=[(thing, "out")], begin=(thing, "in"))
+                    access(kind, row[lane], size, of_copy(thing))
                 graph.edge((thing, "in"), (thing, "out"))
             elif op == Op.COMMIT_GROUP:
                 committed[thread, arg == 1] = committed.get((thread, arg == 1), 0) + 1
@@ -214,13 +219,13 @@ def _launch(trace, launch, graph, accesses):
                 graph.edge(begin, (thing, "in"))
                 graph.edge((thing, "in"), (thing, "out"))
                 for kind, row, size in (("w", places, int(event["bytes"])), ("r", sources, 8)):
-                    access(kind, row[lane], size, thing=thing, ends=[(thing, "out")], begin=(thing, "in"))
+                    access(kind, row[lane], size, of_copy(thing))
             elif op in MBARRIER:
                 address = int(places[lane])
                 if op == Op.MBARRIER_INIT:
                     incarnation[address] = incarnation.get(address, 0) + 1
                     graph.node((step, lane, "init"))
-                    access("w", address, 8, ends=[end, (step, lane, "init")])
+                    access("w", address, 8, {"ends": [end, (step, lane, "init")]})
                     inits.setdefault(thread, ([], []))[0].append((step, lane, "init"))
                 else:
                     access("r", address, 8)

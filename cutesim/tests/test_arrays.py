@@ -154,7 +154,8 @@ def test_tiles_are_stored_through_stages():
 
 def test_some_names_have_a_second_place():
     pipeline = names.CUTLASS.pipeline
-    assert names.by_path("cutlass.pipeline.helpers").pipeline_init_wait is pipeline.pipeline_init_wait
+    found = names.by_path("cutlass.pipeline.helpers").pipeline_init_wait
+    assert found is pipeline.pipeline_init_wait
 
 
 def test_primitives():
@@ -173,7 +174,8 @@ def test_the_compiler_takes_them():
     assert ".visible .entry" in ptx(k.vectors, x, torch.zeros((5, 32)))
     text = ptx(k.neighbours, x.reshape(4, 32), torch.zeros((2, 32)), True)
     assert "ld.shared::cluster.b32" in text and "barrier.cluster.arrive.aligned" in text
-    assert "barrier.cluster.arrive.relaxed" in ptx(k.neighbours, x.reshape(4, 32), torch.zeros((2, 32)), False)
+    said = ptx(k.neighbours, x.reshape(4, 32), torch.zeros((2, 32)), False)
+    assert "barrier.cluster.arrive.relaxed" in said
     for waits, instruction in (("try", "try_wait"), ("test", "test_wait"), ("limit", "try_wait")):
         assert f"mbarrier.{instruction}.parity" in ptx(k.polled, x, x, waits)
     assert ptx(k.turns, x.reshape(4, 32), x, True, 2).count("mbarrier.init") == 4
@@ -191,5 +193,6 @@ def test_the_compiler_takes_them():
     text = ptx(k.boxed, torch.zeros(32, 64), torch.zeros(8, 32), True)
     assert re.search(r"cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes", text)
     assert "cp.async.bulk.tensor.2d" in ptx(k.copied, torch.zeros(32, 64), torch.zeros(8, 32))
-    assert "cp.async.bulk.wait_group.read \t1" in ptx(k.stored, torch.zeros(16, 32), torch.zeros(16, 32))
+    said = ptx(k.stored, torch.zeros(16, 32), torch.zeros(16, 32))
+    assert "cp.async.bulk.wait_group.read \t1" in said
     assert "shfl.sync.bfly" in ptx(k.primitive, whole[:64], torch.zeros((3, 64), dtype=torch.int32))

@@ -98,9 +98,8 @@ def test_one_function_of_a_file_on_given_tensors(file, words):
 
 def test_what_stays_nan_of_a_tensor_given_as_nan_is_said_in_the_first_line(file):
     words = ["x=f32:100", "out=f32:100:nan", "3.0", "60"]
-    assert str(run_file(f"{file}:scale", words)).endswith(
-        "; 40 of 100 elements of out are still nan, as given (exit status 0)"
-    )
+    said = str(run_file(f"{file}:scale", words))
+    assert said.endswith("; 40 of 100 elements of out are still nan, as given (exit status 0)")
     whole = (words[0], "out=f32:100:nan", "3.0", "100"), (words[0], "out=f32:100:0", "3.0", "60")
     assert not any("nan" in str(run_file(f"{file}:scale", given)) for given in whole)
 
@@ -110,9 +109,8 @@ def test_a_function_launched_early_may_follow_any_kernel_and_a_script_s_first_la
     path.write_text(
         SCALE.replace("(n + 63) // 64, 1, 1], block=[64, 1, 1])", "2, 1, 1], block=[64, 1, 1], use_pdl=True)", 1)
     )
-    assert str(run_file(f"{path}:scale", ["f32:100", "f32:100", "3.0", "100"])).startswith(
-        "finding: early access, early.py:14"
-    )
+    said = str(run_file(f"{path}:scale", ["f32:100", "f32:100", "3.0", "100"]))
+    assert said.startswith("finding: early access, early.py:14")
     assert run_file(str(path), ["100"]).verdict == "clean"
 
 
@@ -151,7 +149,8 @@ def test_words_that_make_no_sense_and_references_that_do_not_fit_are_told_so(fil
 def test_a_file_that_launches_nothing_says_what_it_has(tmp_path):
     path = tmp_path / "quiet.py"
     path.write_text(SCALE.partition("if __name__")[0])
-    with pytest.raises(Unusable, match=r"quiet.py ran, and launched no kernel; its @cute.jit functions are scale\(x,"):
+    said = r"quiet.py ran, and launched no kernel; its @cute.jit functions are scale\(x,"
+    with pytest.raises(Unusable, match=said):
         run_file(str(path))
 
 
@@ -269,12 +268,12 @@ def test_findings_as_annotations_of_a_workflow(file, capsys, monkeypatch):
         assert has in json.loads(capsys.readouterr().out)
     (file.parent / odd).write_text("raise ValueError('100 %\\nof it')")
     assert main(["check", odd, "--format", "github"]) == 5
-    assert (
-        capsys.readouterr().out.splitlines()[-1].endswith("line=1,title=failed::a,b.py:1: ValueError: 100 %25%0Aof it")
-    )
+    found = capsys.readouterr().out.splitlines()[-1]
+    assert found.endswith("line=1,title=failed::a,b.py:1: ValueError: 100 %25%0Aof it")
     (file.parent / odd).write_text(SCALE.replace("x[i] * factor", "cute.arch.no_such_thing(x[i])"))
     assert main(["check", f"{odd}:scale", *WORDS, "--format", "github"]) == 3
-    assert capsys.readouterr().out.splitlines()[1].startswith("::warning file=a%2Cb.py,line=1,title=not simulated::")
+    found = capsys.readouterr().out.splitlines()[1]
+    assert found.startswith("::warning file=a%2Cb.py,line=1,title=not simulated::")
 
 
 def test_the_module_is_the_command_too(file):
@@ -296,7 +295,8 @@ def test_the_first_line_is_the_verdict(file, capsys):
     assert main(["check", f"{file}:scale", *WORDS]) == 0
     assert capsys.readouterr().out.startswith(f"clean: no {LOOKED_FOR} in 1 run (exit status 0)\n")
     assert main(["check", f"{file}:scale", *WORDS[:3], "n=101"]) == 1
-    assert capsys.readouterr().out.startswith("finding: out of bounds, scaling.py:14 (exit status 1)\n")
+    said = capsys.readouterr().out
+    assert said.startswith("finding: out of bounds, scaling.py:14 (exit status 1)\n")
     assert main(["check", f"{file}:scale_kernel", *WORDS]) == 1
     # none of its lines has run
     assert capsys.readouterr().out.startswith("finding: launch (exit status 1)\n")
@@ -309,7 +309,8 @@ def test_the_first_line_is_the_verdict(file, capsys):
         SCALE.replace("    on_the_host(x, out, n)\n", "    on_the_host(x, out, n)\n    raise ValueError('mine')\n")
     )
     assert main(["check", str(file), "100"]) == 5
-    assert capsys.readouterr().out.startswith("failed: scaling.py:41: ValueError: mine (exit status 5)\n")
+    said = capsys.readouterr().out
+    assert said.startswith("failed: scaling.py:41: ValueError: mine (exit status 5)\n")
 
 
 WITH_TORCH = """
@@ -362,7 +363,8 @@ def test_a_script_of_torch_s_gpu_tensors(root, tmp_path, torch):
     code = (
         "import sys; from cutesim.command import main; sys.exit(main(sys.argv[1:]))" if torch == "torch" else NO_TORCH
     )
-    done = python("-c", code, "check", "twice.py", cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(root)})
+    env = os.environ | {"PYTHONPATH": str(root)}
+    done = python("-c", code, "check", "twice.py", cwd=tmp_path, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
     first, note, *_ = done.stdout.splitlines()
     assert first == f"clean: no {LOOKED_FOR} in 1 run (exit status 0)"

@@ -95,7 +95,8 @@ def test_a_run_without_findings_says_what_was_looked_for_and_never_that_it_is_ri
     stub = simulate(k.does_nothing, LANES, np.zeros(32, np.float32))
     assert stub.ok
     assert str(stub).endswith("moved and exchanged nothing, so there was nothing to check.")
-    assert "races not looked for" in str(simulate(k.does_nothing, LANES, np.zeros(32, np.float32), check=False))
+    text = str(simulate(k.does_nothing, LANES, np.zeros(32, np.float32), check=False))
+    assert "races not looked for" in text
 
 
 @pytest.mark.parametrize("read", [True, False])
@@ -151,7 +152,8 @@ def test_what_the_kernel_ahead_never_writes_may_be_read_before_the_wait():
         for tensor, verb in (("y", "reads"), ("x", "writes")):
             (finding,) = run(tensor, chain)[0].findings
             assert finding.kind == "early access"
-            assert f"thread 0 of block 0 {verb} {tensor} before griddepcontrol_wait" in finding.message
+            got = f"thread 0 of block 0 {verb} {tensor} before griddepcontrol_wait"
+            assert got in finding.message
             assert f"while double, which uses {tensor}, still runs" in finding.message
 
 

@@ -274,7 +274,8 @@ def test_a_slice_and_its_offset_add_up(layout, data):
 
     coord = drop(point)
     sub, offset = la.slice_and_offset(coord, layout)
-    assert offset + la.crd2idx(tuple(chosen) if coord is not None else chosen[0], sub) == layout(point)
+    found = offset + la.crd2idx(tuple(chosen) if coord is not None else chosen[0], sub)
+    assert found == layout(point)
 
 
 def test_dynamic_coordinates_broadcast():
@@ -298,7 +299,8 @@ def test_elem_less_needs_every_number_below():
 
 
 def test_offsets_of_coordinate_layouts_have_a_column_for_each_number():
-    assert la.offsets(la.make_identity_layout((2, (1, 3)))).tolist() == [[i, 0, j] for j in range(3) for i in range(2)]
+    found = la.offsets(la.make_identity_layout((2, (1, 3)))).tolist()
+    assert found == [[i, 0, j] for j in range(3) for i in range(2)]
     assert la.offsets(la.Layout(3, la.Basis(2, (1,)))).tolist() == [[0, 0], [0, 2], [0, 4]]
     with pytest.raises(ValueError, match="read-only"):
         la.offsets(la.make_layout(4))[0] = 1

@@ -108,7 +108,8 @@ def test_a_kernel_that_may_start_early_waits_before_it_touches_global_memory():
     for wait, thread, count in (("", 0, 32), ("half", 16, 16)):
         (finding,) = simulate(k.launched_early, X, UNTOUCHED.copy(), wait).findings
         assert (finding.kind, finding.threads, finding.count) == ("early access", (thread,), count)
-        with pytest.raises(SimulationError, match=f"thread {thread} of block 0 reads x before griddepcontrol_wait"):
+        said = f"thread {thread} of block 0 reads x before griddepcontrol_wait"
+        with pytest.raises(SimulationError, match=said):
             simulate(k.launched_early, X, UNTOUCHED.copy(), wait, check=False)
 
 
@@ -126,9 +127,8 @@ def test_one_may_wait_for_the_kernel_before_and_tell_the_others_at_a_barrier():
     (finding,) = simulate(k.one_launched_early, X, UNTOUCHED.copy(), "named").findings
     assert (finding.kind, finding.threads, finding.count) == ("divergent shuffle", (16,), 16)
     for how in ("warp", "half", "before"):
-        with pytest.raises(
-            SimulationError, match="before griddepcontrol_wait.*a thread that has waited at a block barrier"
-        ):
+        said = "before griddepcontrol_wait.*a thread that has waited at a block barrier"
+        with pytest.raises(SimulationError, match=said):
             simulate(k.one_launched_early, X, UNTOUCHED.copy(), how, check=False)
 
 

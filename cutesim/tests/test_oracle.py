@@ -38,7 +38,8 @@ class RandomLog:
         return sorted(self.random.sample(LANES, self.random.randint(1, len(LANES))))
 
     def place(self):
-        return dict(block=self.random.randrange(self.blocks), warp=self.random.randrange(self.warps))
+        block = self.random.randrange(self.blocks)
+        return dict(block=block, warp=self.random.randrange(self.warps))
 
     def peer(self, block: int) -> int:
         return block // self.cluster * self.cluster + self.random.randrange(self.cluster)
@@ -62,7 +63,8 @@ class RandomLog:
         block = self.random.randrange(self.blocks)
         warps = self.random.sample(range(self.warps), self.random.randint(1, self.warps))
         waiting = warps[: self.random.randint(1, len(warps))]
-        place = dict(block=block, barrier_id=self.random.randrange(2), arrive_only=warps[len(waiting) :])
+        barrier_id = self.random.randrange(2)
+        place = dict(block=block, barrier_id=barrier_id, arrive_only=warps[len(waiting) :])
         self.log.barrier(self.next(), waiting, **place)
 
     def cluster_barrier(self):

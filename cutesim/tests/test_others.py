@@ -124,7 +124,8 @@ def test_a_vector_wider_than_a_swizzle_keeps_together_is_refused_or_narrowed():
 
 def test_a_swizzle_of_addresses_that_cuts_elements_is_refused_with_what_to_do():
     plain = Pointer(None, Float32, 0)
-    with pytest.raises(NotSimulated, match=r"S<5,0,5> of Float32: .* keeps 1 byte together.* a base of 2 or more"):
+    said = r"S<5,0,5> of Float32: .* keeps 1 byte together.* a base of 2 or more"
+    with pytest.raises(NotSimulated, match=said):
         by_address(plain, Swizzle(5, 0, 5))
 
 

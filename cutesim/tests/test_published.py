@@ -16,7 +16,8 @@ def test_a_helper_tries_and_imports_and_a_kernel_imports():
 
 
 def test_an_except_of_the_reader_s_does_not_hide_what_is_not_simulated():
-    with pytest.raises(NotSimulated, match=r"not simulated: cute.arch.surely_not_there \(published.py:"):
+    said = r"not simulated: cute.arch.surely_not_there \(published.py:"
+    with pytest.raises(NotSimulated, match=said):
         simulate(k.hides_a_gap, np.zeros(32, np.int32))
 
 
@@ -216,7 +217,6 @@ def test_a_pipeline_s_state_changes_for_those_threads_that_change_it(stepping):
 
 def test_the_place_of_a_swizzled_tensor_with_a_plain_layout_is_refused():
     torch = pytest.importorskip("torch")
-    with pytest.raises(
-        NotSimulated, match="the iterator of a tensor whose layout has a swizzle, with a layout without one"
-    ):
+    said = "the iterator of a tensor whose layout has a swizzle, with a layout without one"
+    with pytest.raises(NotSimulated, match=said):
         simulate(k.unswizzled, torch.zeros(32, dtype=torch.bfloat16))

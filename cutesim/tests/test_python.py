@@ -75,7 +75,8 @@ def test_a_counter_that_moves_on_is_no_unwritten_memory():
 def test_a_librarys_object_that_holds_one_of_the_dsls_own_is_refused_by_name():
     if not dsl_installed():
         pytest.skip("CuTe DSL is not installed: there are no objects of its own, and the simulator's need no mapping")
-    with pytest.raises(NotSimulated, match="not simulated: an itemgetter that holds something of the kernel's"):
+    said = "not simulated: an itemgetter that holds something of the kernel's"
+    with pytest.raises(NotSimulated, match=said):
         simulate(k.holder, np.zeros(1, np.int32))
 
 

@@ -49,7 +49,8 @@ def test_it_writes_what_stands_behind_its_name(module, name):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # range_dynamic, cutlass.utils.SmemAllocator
 @each("TAKEN", "ONLY_WHEN_RUN")
 def test_the_compiler_takes_it(module, name):
-    assert ".entry" in compiled(getattr(module, name), CORPORA[module].copy(), CORPORA[module].copy())
+    said = compiled(getattr(module, name), CORPORA[module].copy(), CORPORA[module].copy())
+    assert ".entry" in said
 
 
 @each("REFUSED")

@@ -97,7 +97,8 @@ def test_all_operations_go_to_a_folder_and_are_gone_on_with(gpu, tmp_path, capsy
 @pytest.mark.parametrize("option, field, values", [("--gpus", "gpu", {0, 1}), ("--workers", "workers", {2})])
 def test_gpus_and_workers_are_noted_with_each_cell(gpu, tmp_path, option, field, values):
     """And one operation's record goes into a folder that is there."""
-    assert run("softmax", *SMALL, "--n", "256,512,1024,2048,4096", option, "2", "--out", tmp_path) == 0
+    found = run("softmax", *SMALL, "--n", "256,512,1024,2048,4096", option, "2", "--out", tmp_path)
+    assert found == 0
     record = records.load(tmp_path / "softmax.json")
     assert len(record.cells) == 5 and {getattr(cell, field) for cell in record.cells} <= values
     assert record.command.endswith(f"--out softmax.json {option} 2")
@@ -168,6 +169,7 @@ def test_public_calls_have_records_and_commands_of_their_own(gpu, tmp_path, caps
             record = records.load(tmp_path / f"{name}-{flag}.json")
             assert record.series == flag.replace("-", " ") and len(record.cells) == 1
             assert f"--n 256 --{flag} --out {name}-{flag}.json" in record.command
-    assert "cross-entropy backward: ours, eager, compile, compile tuned, quack\n" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "cross-entropy backward: ours, eager, compile, compile tuned, quack\n" in said
     with pytest.raises(SystemExit):
         parsed("--public", "--ladder")

@@ -108,7 +108,8 @@ def test_others_have_the_gpu_while_triton_compiles(torch_alone, monkeypatch, pat
             raise ValueError(source)
         return source.upper()
 
-    triton = types.SimpleNamespace(compile=compile_kernel, compiler=types.SimpleNamespace(compile=compile_kernel))
+    compiler = types.SimpleNamespace(compile=compile_kernel)
+    triton = types.SimpleNamespace(compile=compile_kernel, compiler=compiler)
     monkeypatch.setitem(sys.modules, "triton", triton)
     gpu_lock.give_while_compiling(lock)
     gpu_lock.give_while_compiling(lock)
@@ -166,7 +167,8 @@ def test_a_worker_has_the_gpu_while_it_measures_and_says_when_it_waits(path):
     pytest.importorskip("torch")
     lock = GpuLock(path)
     lock.take()
-    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, gpu_lock.LOCK: path})
+    env = {**os.environ, gpu_lock.LOCK: path}
+    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
     with subprocess.Popen([sys.executable, "-c", WORKER], **pipes) as process:
 
         def said():

@@ -58,7 +58,8 @@ def test_what_is_timed_has_a_row_in_the_table_and_torch_s_calls_beside_ours():
     for name, series in CALLS:
         assert name in OPERATIONS
         assert {"ours", "eager", "compile", "compile tuned"} < set(public.calls_of(name, series))
-    with pytest.raises(ValueError, match="copy has no series 'public'; there is softmax, softmax backward"):
+    said = "copy has no series 'public'; there is softmax, softmax backward"
+    with pytest.raises(ValueError, match=said):
         public.calls_of("copy", PUBLIC)
 
 

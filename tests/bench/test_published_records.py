@@ -36,9 +36,8 @@ def timed_kernels():
 
 def test_published_records_are_whole_small_and_of_a_known_gpu():
     for record in published():
-        assert f"/{hardware.card_of(record.device)}/" in record.path, (
-            f"{record.path} is of another card, {record.device}"
-        )
+        found = f"/{hardware.card_of(record.device)}/"
+        assert found in record.path, f"{record.path} is of another card, {record.device}"
         assert record.cells, f"{record.path} holds no cell"
     for path in files("bench"):
         assert path.stat().st_size < 600_000, f"{path} is too large"

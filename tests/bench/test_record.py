@@ -109,14 +109,16 @@ def test_host_times_are_of_kernels_that_an_earlier_process_kept(folder, root):
 
 def test_what_takes_too_long_or_cannot_be_imported_is_left(folder, root, capsys, monkeypatch):
     gpu = FakeGPU(root)
-    assert record.measure(items("memory", "levels"), folder, parsed("--minutes", "1"), gpu, HERE) == 0
+    found = record.measure(items("memory", "levels"), folder, parsed("--minutes", "1"), gpu, HERE)
+    assert found == 0
     assert [name for name, _ in gpu.seen] == ["levels"]
     left = "memory +1 missing, about 1.7 minutes: left, for 1.0 minutes are not enough"
     assert re.search(left, capsys.readouterr().out)
     monkeypatch.setattr(record, "find_spec", lambda name: None)
     gpu.seen.clear()
     assert record.measure(items("outputs"), folder, parsed(), gpu, HERE) == 0 and not gpu.seen
-    assert "left, for nbclient and ipykernel and jupytext cannot be imported here" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "left, for nbclient and ipykernel and jupytext cannot be imported here" in said
 
 
 @pytest.mark.parametrize(
@@ -133,7 +135,8 @@ def test_an_item_s_records_of_another_machine_are_measured_anew(folder, capsys, 
     assert record.measure(items("profile"), folder, parsed(), lambda command, seconds: 0, HERE) == 0
     kept = [str(path.relative_to(folder)).removesuffix(".json") for path in sorted(folder.rglob("*.json"))]
     assert kept == list(names[: 2 if why else 3])
-    assert (f"profile.json is of another {why}: it is measured anew" in capsys.readouterr().out) == bool(why)
+    found = f"profile.json is of another {why}: it is measured anew" in capsys.readouterr().out
+    assert found == bool(why)
 
 
 def test_a_command_is_ended_when_its_time_is_over(capsys, monkeypatch):
@@ -152,15 +155,11 @@ def packed(path, *members):
     return path
 
 
-@pytest.mark.parametrize(
-    "name, kind, link",
-    (
-        ("../../climbed.json", tarfile.REGTYPE, ""),
-        ("{there}/climbed.json", tarfile.REGTYPE, ""),
-        ("loose.json", tarfile.REGTYPE, ""),
-        ("h100/link", tarfile.SYMTYPE, "{there}"),
-    ),
-)
+NAMES = (("../../climbed.json", tarfile.REGTYPE, ""), ("{there}/climbed.json", tarfile.REGTYPE, ""))
+NAMES += (("loose.json", tarfile.REGTYPE, ""), ("h100/link", tarfile.SYMTYPE, "{there}"))
+
+
+@pytest.mark.parametrize("name, kind, link", NAMES)
 def test_a_pack_writes_into_cards_folders_alone(tmp_path, monkeypatch, capsys, name, kind, link):
     monkeypatch.setattr(records, "FOLDER", tmp_path / "a/records")
     other = name.format(there=tmp_path), kind, link.format(there=tmp_path)

@@ -71,7 +71,8 @@ def test_tables_of_made_up_records(folder, tmp_path, capsys, monkeypatch, snapsh
         records.save(record, tmp_path / "made/softmax.json")
         assert run(tmp_path / "made") == 0
         said += [name, *capsys.readouterr().out.splitlines()]
-    backward = synthetic.cell(N=512, operation="rmsnorm backward", peers_us={"eager": 60.0, "compile autograd": 50.0})
+    peers_us = {"eager": 60.0, "compile autograd": 50.0}
+    backward = synthetic.cell(N=512, operation="rmsnorm backward", peers_us=peers_us)
     records.save(synthetic.record(backward, operation="rmsnorm backward"), tmp_path / "made/rmsnorm-backward.json")
     assert run(tmp_path / "made") == 0
     said += ["two operations", *capsys.readouterr().out.splitlines()]

@@ -75,7 +75,8 @@ def test_cells_with_cached_inputs_are_taken_out(script, monkeypatch, tmp_path, c
     )
     assert run(script, monkeypatch, "--why", "changed,unsure", tmp_path) == 0
     assert capsys.readouterr().out == "0 cells to be measured again.\n"
-    assert run(script, monkeypatch, "--drop", "--why", "cached", "--operation", "rmsnorm", tmp_path) == 0
+    got = run(script, monkeypatch, "--drop", "--why", "cached", "--operation", "rmsnorm", tmp_path)
+    assert got == 0
     assert records.load(tmp_path / "rmsnorm.json").cells == (many,)
     assert records.load(tmp_path / "softmax.json").cells == (few,)
     both = timed(1024, ptx_sha256="b" * 64, wobble=0.2, slots=1)

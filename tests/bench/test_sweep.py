@@ -214,7 +214,8 @@ def test_the_worker_is_started_for_multi_kernel():
 def test_each_worker_sees_one_gpu_of_those_that_there_are(monkeypatch):
     assert sweep.visible_gpu(1, None) == "1"
     assert sweep.visible_gpu(1, "GPU-a, GPU-b") == "GPU-b"
-    with pytest.raises(RuntimeError, match="GPU 2 is asked for, and CUDA_VISIBLE_DEVICES=0,1 shows 2"):
+    said = "GPU 2 is asked for, and CUDA_VISIBLE_DEVICES=0,1 shows 2"
+    with pytest.raises(RuntimeError, match=said):
         sweep.visible_gpu(2, "0,1")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,7")
     started = sweep.Worker(says("CUDA_VISIBLE_DEVICES"), gpu=1)

@@ -131,9 +131,8 @@ def test_a_chart_follows_the_pages_colours_and_asks_for_nothing(chart):
     assert not re.search(r"https?:|@import|url\((?!#)|@font-face|<image|<metadata", html)
     svg = html[html.index("<svg") : html.index("</svg>")]
     # every colour is one of the theme's variables, with a fallback
-    assert set(re.findall(r"#[0-9a-f]{6}(?![0-9a-f-])", svg)) == set(
-        re.findall(r"var\(--qt-[a-z0-9]+,(#[0-9a-f]{6})\)", svg)
-    )
+    found = set(re.findall(r"#[0-9a-f]{6}(?![0-9a-f-])", svg))
+    assert found == set(re.findall(r"var\(--qt-[a-z0-9]+,(#[0-9a-f]{6})\)", svg))
     assert re.search(r"<text[^>]*>[^<]*%|<text[^>]*>GB/s", svg)  # texts are texts
     assert "Measured on Made-up GPU, 2026-01-02." in html
     checked = Checker(html + chart._repr_html_())
@@ -184,7 +183,8 @@ def test_points_and_bars_are_links_for_the_mouse_and_names_for_the_keyboard(draw
     assert chart.links == {"three-pass": "08-softmax.html#three-passes"}
     drawn = re.findall(r"<a ([^>]*)>", html[: html.index('class="qt-origin qt-links"')])
     drawn = {link.removeprefix('data-lm-suppress-shortcuts="true" ') for link in drawn}
-    assert drawn == {'href="08-softmax.html#three-passes" aria-label="code: three passes" tabindex="-1"'}
+    wanted = {'href="08-softmax.html#three-passes" aria-label="code: three passes" tabindex="-1"'}
+    assert drawn == wanted
     assert 'href="08-softmax.html#three-passes">three-pass</a>' in html and 'role="img"' not in html
 
 
@@ -229,7 +229,8 @@ def drawn():
     yield "ladder in the order that is taught", ladder(later)
     yield "climb in the order that is taught", climb(later, "softmax", "float32")
     wrong = (Result("online", "wrong", "error 3 times the tolerance"),)
-    cell = synthetic.cell(dtype="float32", ours_us=40.0, peers_us={"three-pass": 60.0}, refused=wrong)
+    peers_us = {"three-pass": 60.0}
+    cell = synthetic.cell(dtype="float32", ours_us=40.0, peers_us=peers_us, refused=wrong)
     made = synthetic.record(cell, series="ladder")
     steps = ("thread", "three-pass", "online")
     yield "climb without the speed of some versions", climb([made], "softmax", "float32", versions=steps)

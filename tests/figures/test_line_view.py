@@ -23,7 +23,8 @@ def test_each_line_of_the_kernel_has_its_part_of_the_samples():
     main = lines.load("softmax")("registers").main
     found = shares(repr(shown))
     slowest = main.slowest()
-    assert found[f"{slowest.function}: {slowest.text}"] == pytest.approx(100 * main.share(slowest), abs=0.06)
+    got = found[f"{slowest.function}: {slowest.text}"]
+    assert got == pytest.approx(100 * main.share(slowest), abs=0.06)
     assert 97 < sum(found.values()) <= 100.5
     widths = [float(width) for width in re.findall(r"width:([\d.]+)%", shown.html)]
     assert max(widths) > 80 and slowest.sass[0][1] in shown.html and slowest.ptx[0] in shown.html
@@ -82,7 +83,8 @@ def test_a_kernel_of_the_readers_shows_its_lanes_and_what_the_compiler_made(tmp_
     assert "32 lanes ask for 128 bytes of mX, in 4 sectors. Its 4 requests: 512 bytes, 16 sectors." in page
     assert "ld.global" in page
     own(tmp_path, capsys, index="32 * t")
-    assert "32 lanes ask for 128 bytes of mX, in 32 sectors." in (tmp_path / "page.html").read_text()
+    said = (tmp_path / "page.html").read_text()
+    assert "32 lanes ask for 128 bytes of mX, in 32 sectors." in said
 
 
 @pytest.mark.skipif(gpu_problem() is None, reason="what is said where there is no GPU")

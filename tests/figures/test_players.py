@@ -293,7 +293,8 @@ def test_butterfly_shows_what_the_trace_and_the_additions_give():
         assert numbers(rows[2 + 2 * k]) == held.tolist()
     assert held.tolist() == [496.0] * 32
     assert frames[-1].roles.endswith("a" * 32)
-    assert frames[-1].caption.endswith("All 32 lanes hold the sum, 496: nobody has to send it round.")
+    said = frames[-1].caption
+    assert said.endswith("All 32 lanes hold the sum, 496: nobody has to send it round.")
     assert "Lane i reads lane i xor 4" in frames[5].caption
     assert "Lane 0 receives 22 from lane 4." in frames[5].caption
     assert frames[5].where.startswith("drawn.py:")
@@ -414,7 +415,8 @@ def test_a_race_of_another_run_is_refused():
     with pytest.raises(ValueError, match="is it this run's"):
         figures.race(traces.butterfly(), *run.findings)
     for wrong in (None, [*run.findings]):
-        with pytest.raises(ValueError, match="race: expected one of a run's findings of two accesses, got "):
+        said = "race: expected one of a run's findings of two accesses, got "
+        with pytest.raises(ValueError, match=said):
             figures.race(run.trace, wrong)
 
 

@@ -129,15 +129,16 @@ def test_hard_rows_of_softmax_are_what_torch_makes_of_them(version):
 
 def test_rows_that_do_not_fit_are_refused_in_a_sentence():
     float32 = DslType("float32")
-    with pytest.raises(ValueError, match="262144 elements on 1024 threads are 256 each, and a thread holds up to 128"):
+    said = "262144 elements on 1024 threads are 256 each, and a thread holds up to 128"
+    with pytest.raises(ValueError, match=said):
         softmax.SoftmaxRegisters(float32, 262144)
-    with pytest.raises(
-        ValueError, match="a tile of 1 x 65536 elements is 262144 bytes, and a block has 232448 of shared"
-    ):
+    said = "a tile of 1 x 65536 elements is 262144 bytes, and a block has 232448 of shared"
+    with pytest.raises(ValueError, match=said):
         rmsnorm.RMSNormAsync(float32, 65536)
     assert softmax.SoftmaxCluster(float32, 262144).blocks_per_row == 16
 
 
 def test_the_benchmark_names_the_versions_there_are():
     for name, operation in OPERATIONS.items():
-        assert list(operation.ladder) == ([*tables(name), "what ships"] if operation.ladder else []), name
+        found = list(operation.ladder)
+        assert found == ([*tables(name), "what ships"] if operation.ladder else []), name

@@ -54,7 +54,8 @@ def test_blocks_of_different_rows_start_together_only_where_they_move_enough():
         for width, _, N, config in given(operation):
             if config.blocks_together and not config.stages:
                 of_row = N * width // 8 * SPREADS[operation].tensors
-                assert config.blocks_together * config.rows_per_block * of_row >= LEAST_CLUSTER_BYTES, (N, config)
+                found = config.blocks_together * config.rows_per_block * of_row
+                assert found >= LEAST_CLUSTER_BYTES, (N, config)
 
 
 @pytest.mark.parametrize("name", ("a100_80", "l4", "rtx4090"))

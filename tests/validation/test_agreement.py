@@ -29,7 +29,8 @@ def test_a_sample_of_the_real_thing():
         assert rows[f"as made, {name}"] == (agreement.SAMPLE_SEEDS, 0, 0)
     number, differ, reported = rows["without a barrier of a block"]
     assert number == reported > differ > 0
-    assert sum(number for number, _, _ in rows.values()) == found.checked == 5 * agreement.SAMPLE_SEEDS
+    got = sum(number for number, _, _ in rows.values())
+    assert got == found.checked == 5 * agreement.SAMPLE_SEEDS
 
 
 def first_mismatch(family):
@@ -157,7 +158,8 @@ def test_numbers_of_the_source_are_rounded_where_the_compiler_rounds_them(body, 
 def test_the_reference_says_who_waits_for_nobody():
     exchange = Exchange("sA", "a0", "a0", 1, (), (), 0, (0, 2))
     made = Program(0, 64, 1, 64, (If("<", "lane", 2, (exchange,), ()),), 2)
-    with pytest.raises(RuntimeError, match=r"threads wait at \[\('warps', 0, 0, 0\)\] and nobody comes"):
+    said = r"threads wait at \[\('warps', 0, 0, 0\)\] and nobody comes"
+    with pytest.raises(RuntimeError, match=said):
         random_reference.computed(made)
 
 

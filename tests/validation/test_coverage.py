@@ -36,8 +36,10 @@ def answered() -> set:
 
 
 def test_every_name_that_the_simulator_answers_has_a_line_and_no_other():
-    assert answered() - set(LISTED) == set(), "the simulator answers these, and names.json has no line for them"
-    assert set(LISTED) - answered() == set(), "names.json has these, and the simulator does not answer them"
+    found = answered() - set(LISTED)
+    assert found == set(), "the simulator answers these, and names.json has no line for them"
+    found = set(LISTED) - answered()
+    assert found == set(), "names.json has these, and the simulator does not answer them"
 
 
 def test_no_name_has_two_lines():

@@ -284,9 +284,8 @@ def test_suite_does_not_pass_below_the_least_score_or_with_a_report_on_a_correct
     found = suite(verdict(DETECTED), verdict(WRONG, "s", "shuffle"), verdict(SURVIVED, "same"))
     assert found.ok
     assert any("50.0% of 3 with them" in note for note in found.notes)
-    assert suite(verdict(SURVIVED, "same"), problems=["kernel unaltered: Race"]).mismatches == (
-        "kernel unaltered: Race",
-    )
+    got = suite(verdict(SURVIVED, "same"), problems=["kernel unaltered: Race"]).mismatches
+    assert got == ("kernel unaltered: Race",)
 
 
 def test_a_sample_of_the_real_thing():

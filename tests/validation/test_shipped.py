@@ -64,7 +64,8 @@ def test_each_call_has_a_line_and_what_is_reported_is_a_mismatch(monkeypatch, tm
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     suite = shipped.run(False, str)
-    assert [row[:2] for row in suite.rows] == [(name, len(shipped.cases(name))) for name in shipped.CALLS]
+    found = [row[:2] for row in suite.rows]
+    assert found == [(name, len(shipped.cases(name))) for name in shipped.CALLS]
     said = {row[0]: row[2:] for row in suite.rows}
     race = "Race reported between Write access and Read access (float32 16 x 1)"
     assert said["softmax"] == ("nothing", race, "nothing", "nothing")

@@ -121,9 +121,8 @@ def _stored(atom: cute.CopyAtom, target: cute.Tensor, x: cute.Tensor, acquires: 
     )
     pipeline.pipeline_init_arrive(cluster_shape_mn=(1, 1), is_relaxed=True)
     pipeline.pipeline_init_wait(cluster_shape_mn=(1, 1))
-    stores = pipeline.PipelineTmaStore.create(
-        num_stages=STAGES, producer_group=pipeline.CooperativeGroup(pipeline.Agent.Thread, 32)
-    )
+    producer_group = pipeline.CooperativeGroup(pipeline.Agent.Thread, 32)
+    stores = pipeline.PipelineTmaStore.create(num_stages=STAGES, producer_group=producer_group)
     g = cute.local_tile(target, (4, 32), (None, 0))
     tOsO, tOgO = cpasync.tma_partition(
         atom, 0, cute.make_layout(1), cute.group_modes(s, 0, 2), cute.group_modes(g, 0, 2)
