@@ -145,7 +145,8 @@ def test_atomics_cost_their_most_wanted_word_or_all_their_sectors():
 
 
 def test_what_publishing_at_a_cluster_barrier_costs_is_where_the_cards_differ(on_an_h100):
-    h200, h100 = ({n: p.ns for n, p in points("latency", memory_of(name)).items()} for name in ("h200", "h100"))
+    h200 = {n: p.ns for n, p in points("latency", memory_of("h200")).items()}
+    h100 = {n: p.ns for n, p in points("latency", memory_of("h100")).items()}
     for name, ns in h200.items():
         assert h100[name] == approx(ns, rel=0.03)
     h200, h100 = (memory_of(name) for name in ("h200", "h100"))
@@ -158,7 +159,8 @@ def test_what_publishing_at_a_cluster_barrier_costs_is_where_the_cards_differ(on
 
 
 def test_where_many_addresses_become_cheaper_is_not_the_card_s(on_an_h100):
-    h100, h200 = ({n: p.ns for n, p in points("atomic", memory_of(name)).items()} for name in ("h100", "h200"))
+    h100 = {n: p.ns for n, p in points("atomic", memory_of("h100")).items()}
+    h200 = {n: p.ns for n, p in points("atomic", memory_of("h200")).items()}
     assert h100["32 x 1 x 512"] < 0.7 * h100["32 x 1 x 1024"]
     assert h200["32 x 1 x 1024"] < 0.7 * h200["32 x 1 x 512"]
 
@@ -408,7 +410,8 @@ def test_the_rungs_of_rmsnorm():
             registers, rows, late = (share(one, dtype, N, "rmsnorm") for one in ("registers", "rows", "async"))
             assert rows < registers + 0.01 and late < rows + 0.01
     assert share("vectors", "float32", 4096, "rmsnorm") > 0.85
-    registers, rows = (made("rmsnorm", name, "float32", 1024).registers for name in ("registers", "rows"))
+    registers = made("rmsnorm", "registers", "float32", 1024).registers
+    rows = made("rmsnorm", "rows", "float32", 1024).registers
     assert rows > 1.8 * registers
     found = [made("rmsnorm", name, "float32", LONG) for name in ("read twice", "cluster")]
     assert [(kernel.threads, kernel.registers) for kernel in found] == [(256, 64), (512, 75)]
@@ -426,7 +429,8 @@ def test_rmsnorm_backward_atomics_and_parts(by):
     for dtype in BOTH:
         assert per_us(dtype, 16384) > 3 * per_us(dtype, 1024)
         for N in (1024, 4096, 8192):
-            parts, atomics = (share(one, dtype, N, "rmsnorm backward") for one in ("parts", "atomics"))
+            parts = share("parts", dtype, N, "rmsnorm backward")
+            atomics = share("atomics", dtype, N, "rmsnorm backward")
             assert parts > by(4, 2) * atomics
         assert made("rmsnorm backward", "parts", dtype, 8192).spilled == 0
         assert made("rmsnorm backward", "parts", dtype, 16384).spilled > 0
@@ -441,7 +445,8 @@ def test_rmsnorm_backward_atomics_and_parts(by):
 
 def test_rmsnorm_backward_pipelined(by):
     def gain(dtype, N):
-        parts, pipelined = (share(one, dtype, N, "rmsnorm backward") for one in ("parts", "pipelined"))
+        parts = share("parts", dtype, N, "rmsnorm backward")
+        pipelined = share("pipelined", dtype, N, "rmsnorm backward")
         return 1 - parts / pipelined
 
     assert (gain("bfloat16", 4096) > 0.05) == by(True, False) and gain("bfloat16", 8192) > 0.05
@@ -471,7 +476,8 @@ def test_cross_entropy_online(by):
         assert (loss_us("online", dtype, N) > 1.05 * loss_us("two-pass", dtype, N)) == slower
     assert loss_us("online", "float32", 16384) < 0.7 * loss_us("two-pass", "float32", 16384)
     # In bfloat16 it waits for its own instructions.
-    two, one = (profile.load()("cross-entropy", name, 16384).of_main for name in ("two-pass", "online"))
+    two = profile.load()("cross-entropy", "two-pass", 16384).of_main
+    one = profile.load()("cross-entropy", "online", 16384).of_main
     assert one("instructions") > 1.8 * two("instructions") and one("issue_percent") > 80
 
 
@@ -512,7 +518,8 @@ def test_cross_entropy_in_bfloat16_is_held_back_by_instructions(by):
     assert rows("warps") < 0.65 * fast("warps")
     found = loss_us("fast exp", "bfloat16", 16384)
     assert found < by(0.7, 0.9) * loss_us("rows", "bfloat16", 16384)
-    fast, rows = (share(version, "float32", 16384, "cross-entropy") for version in ("fast exp", "rows"))
+    fast = share("fast exp", "float32", 16384, "cross-entropy")
+    rows = share("rows", "float32", 16384, "cross-entropy")
     assert fast < rows + 0.02
 
 
@@ -539,11 +546,13 @@ def test_case_files_what_each_verdict_rests_on(by):
     assert 0.45 < at["eager"].of_copy < 0.5 and 0.6 < at["compile"].of_copy < 2 / 3
     tuned, default = (counted("softmax", name, LONG) for name in ("compile tuned", "compile"))
     if by(True, False):
-        of_tuned, of_default = ([line for line in c.source.splitlines() if "tl." in line] for c in (tuned, default))
+        of_tuned = [line for line in tuned.source.splitlines() if "tl." in line]
+        of_default = [line for line in default.source.splitlines() if "tl." in line]
         assert of_tuned == of_default
     else:
         assert tuned.of_main("warps") == approx(default.of_main("warps") / 2, rel=0.02)
-        twice, once = (tuned.total(name) * 32 / tuned.matrix_bytes for name in ("l1_load_sectors", "dram_read_bytes"))
+        twice = tuned.total("l1_load_sectors") * 32 / tuned.matrix_bytes
+        once = tuned.total("dram_read_bytes") * 32 / tuned.matrix_bytes
         assert twice == approx(2, rel=0.01) and 2 - once / 32 == approx(1 / 8, abs=0.01)
     liger = counted("softmax", "liger", 65536)
     lost = 1 - ours("softmax", "float32", 65536, "liger").of_copy
@@ -552,7 +561,8 @@ def test_case_files_what_each_verdict_rests_on(by):
     stores, loads = ([liger.total(f"{w}_{what}_sectors") for w in ("l1", "local")] for what in ("store", "load"))
     assert liger.total("l2_sectors_written") / 1.5 == approx(sum(stores), rel=0.02)
     assert liger.total("l2_sectors_read") / 1.5 < loads[0] + 0.2 * loads[1]
-    quack, ships = (counted("softmax", name, LONG).total("instructions") for name in ("quack", "ours"))
+    quack = counted("softmax", "quack", LONG).total("instructions")
+    ships = counted("softmax", "ours", LONG).total("instructions")
     assert quack < 0.5 * ships
     busy = [counted("softmax", name, LONG).of_main("dram_percent") for name in ("quack", "cluster", "ours")]
     assert by(busy[0] + 3 < busy[1] < busy[2] - 3, max(busy) - min(busy) < 1)

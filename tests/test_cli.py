@@ -12,7 +12,7 @@ from quack_tutorial import cli, machine
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    "words, said",
     [
         ("simulate x.py --html folder", "simulate: folder: Is a directory: name another file"),
         ("pitfalls --out file/x.json", "pitfalls: file: "),  # before anything is measured
@@ -55,7 +55,7 @@ def test_the_folder_of_an_output_is_made(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("error", "status", "said"),
+    "error, status, said",
     [
         (KeyboardInterrupt(), 130, "doctor: stopped by Ctrl-C."),
         (MemoryError("2 TiB"), 2, "memory is too small (2 TiB): take smaller sizes."),
@@ -68,7 +68,7 @@ def test_what_ends_a_command_in_the_middle_is_said(error, status, said, monkeypa
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
-@pytest.mark.parametrize(("place", "status", "said"), [("/dev/full", 2, "No space left on device"), ("&-", 0, "")])
+@pytest.mark.parametrize("place, status, said", [("/dev/full", 2, "No space left on device"), ("&-", 0, "")])
 def test_an_output_that_cannot_be_written(place, status, said):
     line = f'"{sys.executable}" -m quack_tutorial.cli doctor >{place}'
     done = subprocess.run(["sh", "-c", line], stderr=subprocess.PIPE, text=True)

@@ -21,7 +21,7 @@ H200 = "an NVIDIA H200, 2026-11-24"
 
 
 @pytest.mark.parametrize(
-    ("origin", "drawn"),
+    "origin, drawn",
     [
         ("Simulated: drawn from a run of bias_kernel.", "simulated"),
         ("Measured on NVIDIA H200, driver 580, 2026-11-24.", f"measured on {H200}"),
@@ -65,7 +65,7 @@ def test_every_version_of_the_climb_is_recorded_and_has_its_page(root, contents,
 
 
 def test_the_climb_is_there_for_each_card_one_of_them_folded(contents, monkeypatch):
-    nodes = pytest.importorskip("docutils.nodes", reason="docutils is not installed, which the cards are made with")
+    nodes = pytest.importorskip("docutils.nodes", reason="docutils is not installed")
     from docutils.frontend import get_default_settings
     from docutils.utils import new_document
 
@@ -95,7 +95,7 @@ def test_the_climb_of_a_card_that_is_recorded_in_part_says_so(contents, tmp_path
 
 
 def test_the_card_of_a_heat_map_shows_its_shades(contents):
-    nodes = pytest.importorskip("docutils.nodes", reason="docutils is not installed, which the cards are made with")
+    nodes = pytest.importorskip("docutils.nodes", reason="docutils is not installed")
     table = (
         '<div class="qt-picture"><table class="qt-heat"><thead><tr><th>x</th></tr></thead><tbody>'
         '<tr><th scope="row">1</th><td></td><td style="background: red">99</td></tr>'

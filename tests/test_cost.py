@@ -125,7 +125,7 @@ def test_the_chart_of_chapter_1_has_the_model_s_bend():
 
 
 @pytest.mark.parametrize(
-    ("threads", "registers", "smem", "blocks"),
+    "threads, registers, smem, blocks",
     [
         (32, 0, 0, 32),  # the most blocks
         (1024, 32, 0, 2),  # the most threads

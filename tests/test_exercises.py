@@ -189,7 +189,7 @@ def before(sources, exercise):
     return "\n\n\n".join(kept)
 
 
-@pytest.mark.parametrize(("chapter", "name"), WRONG)
+@pytest.mark.parametrize("chapter, name", WRONG)
 def test_no_wrong_answer_is_called_right(root, chapter, name):
     (path,) = (root / "notebooks").glob(f"{chapter}-*.md")
     cells = chapter_cells(path)

@@ -21,7 +21,7 @@ def test_the_picture_names_the_lines_of_the_race(front):
 
 
 @pytest.mark.parametrize(
-    ("text", "links"),
+    "text, links",
     [
         ("A warp has 32 lanes, and a warp is a warp.", ["warp", "lanes"]),
         ("Bank conflicts are not banks.", ["Bank conflicts", "banks"]),

@@ -172,7 +172,7 @@ RACES = "cutesim.analysis.races"
 
 
 @pytest.mark.parametrize(
-    ("module", "source", "broken"),
+    "module, source, broken",
     [
         (KERNEL, "from cutesim.language.loading import answer_package", None),
         (KERNEL, "import torch", "imports torch"),
@@ -197,7 +197,10 @@ def test_the_rules_can_be_broken(module, source, broken):
     assert (len(found), broken in found[0]) == (1, True) if broken else found == []
 
 
-@pytest.mark.parametrize("names", ["quack_tutorial, quack_tutorial.cli, quack_tutorial.machine", "cutesim.simulation"])
+LIGHT = ["quack_tutorial, quack_tutorial.cli, quack_tutorial.machine", "cutesim.simulation", "quack_tutorial.figures"]
+
+
+@pytest.mark.parametrize("names", LIGHT)
 def test_importing_it_loads_nothing_heavy(names):
     script = f"import sys, {names}; print(sorted({HEAVY!r} & set(sys.modules)))"
     done = python("-c", script, check=True)

@@ -125,7 +125,7 @@ def test_pip_is_named_so_that_it_installs_here(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("setting", "capabilities", "permitted"),
+    "setting, capabilities, permitted",
     [("1", "0000000000000000", False), ("0", "0000000000000000", True), ("1", "000001ffffffffff", True)],
 )
 def test_the_counters_are_for_all_or_for_administrators(tmp_path, setting, capabilities, permitted):
@@ -257,7 +257,7 @@ def test_words_that_make_no_sense_get_one_sentence_and_status_2(words, capsys):
 
 
 def test_this_machine_is_judged_as_torch_sees_it():
-    torch = pytest.importorskip("torch", reason="torch is not installed, so there is nothing to compare with")
+    torch = pytest.importorskip("torch", reason="torch is not installed")
     found = machine.detect()
     assert found.torch == torch.__version__
     assert found.torch_cuda == torch.version.cuda

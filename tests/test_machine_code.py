@@ -106,7 +106,6 @@ def test_spills_are_the_stores_and_loads_of_local_memory(of):
     spec = compiler.TensorSpec("float32", ("M", 131072), ("stride", 1))
     code = of(LADDER["registers"](cutlass.Float32, 131072), spec, spec)
     names = [found[2] for line in code.sass if (found := machine_code.INSTRUCTION.match(line))]
-    spilled, loaded = (
-        sum(machine_code.moved_bytes(name) for name in names if name.startswith(kind)) for kind in ("STL", "LDL")
-    )
+    spilled = sum(machine_code.moved_bytes(name) for name in names if name.startswith("STL"))
+    loaded = sum(machine_code.moved_bytes(name) for name in names if name.startswith("LDL"))
     assert (spilled, loaded) == (code.spill_store_bytes, code.spill_load_bytes) and spilled > 0

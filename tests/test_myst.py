@@ -74,7 +74,7 @@ def test_what_has_no_plain_form_is_refused(tmp_path, text):
 
 def test_every_listing_is_the_pages(root):
     """Each `literalinclude` of the chapters, as Sphinx reads it, under the lines that it has in its file."""
-    code = pytest.importorskip("sphinx.directives.code", reason="Sphinx is not installed, which builds the pages")
+    code = pytest.importorskip("sphinx.directives.code", reason="Sphinx is not installed")
     config, folder, found = SimpleNamespace(source_encoding="utf-8"), root / "notebooks", 0
     for path in sorted(folder.glob("[0-9]*.md")):
         for listing in myst.DIRECTIVE.finditer(path.read_text("utf-8")):

@@ -24,7 +24,7 @@ def test_check_takes_torch_tensors():
     assert qt.check(torch.ones(3, dtype=torch.bfloat16), torch.ones(3, dtype=torch.float64) * 1.004)
 
 
-@pytest.mark.parametrize(("step", "most"), [(1, 500), (1, 5), (128, 1024), (64, 512)])
+@pytest.mark.parametrize("step, most", [(1, 500), (1, 5), (128, 1024), (64, 512)])
 def test_lengths_of_all_kinds_are_drawn(step, most):
     drawn = [qt.lengths(step, most) for _ in range(30)]
     for lengths in drawn:
@@ -107,7 +107,7 @@ def test_what_was_not_measured_is_named_in_one_line_at_the_end(capsys):
 
 
 @pytest.mark.parametrize(
-    ("call", "others", "reads"),
+    "call, others, reads",
     [
         (lambda x, y, n: y.copy_(x.sum()), (1,), True),  # a loss
         (lambda x, y, n: x.fill_(1), (1,), False),  # the large one is what it writes

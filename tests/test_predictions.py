@@ -77,7 +77,7 @@ def fields_of(answer):
     return json.loads(unescape(re.search(r'data-answer="([^"]*)"', answer._repr_html_())[1]))
 
 
-@pytest.mark.parametrize(("value", "guess", "verdict"), CASES)
+@pytest.mark.parametrize("value, guess, verdict", CASES)
 def test_the_notebook_judges(value, guess, verdict):
     assert qt.answer({"x": guess}, value).verdicts == (verdict or "",)
     if verdict and not isinstance(value, tuple) and "Ki" not in guess:

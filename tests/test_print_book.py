@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-pytest.importorskip("bs4", reason="BeautifulSoup is not installed, which the printed pages are made with")
+pytest.importorskip("bs4", reason="BeautifulSoup is not installed")
 
 PARTS = {
     "Start": [{"file": "notebooks/00-win"}, {"file": "notebooks/sandbox"}],

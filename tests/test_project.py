@@ -25,7 +25,7 @@ def project(root):
 @pytest.fixture(scope="module")
 def sync(load):
     """scripts/sync_notebooks.py as a module."""
-    pytest.importorskip("jupytext", reason="jupytext is not installed, which the notebooks are written with")
+    pytest.importorskip("jupytext", reason="jupytext is not installed")
     return load("scripts/sync_notebooks.py")
 
 

@@ -10,7 +10,7 @@ from quack_tutorial.records.bench import changes_since
 
 # The backward ladder of cross-entropy has two versions, of ten sizes each.
 @pytest.mark.parametrize(
-    ("operation", "least"), [("softmax", 30), ("rmsnorm", 30), ("cross-entropy", 30), ("cross-entropy backward", 20)]
+    "operation, least", [("softmax", 30), ("rmsnorm", 30), ("cross-entropy", 30), ("cross-entropy backward", 20)]
 )
 def test_what_was_compiled_is_what_was_timed(root, operation, least):
     file = f"{operation.replace(' ', '-')}-ladder.json"

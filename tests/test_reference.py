@@ -198,7 +198,7 @@ def test_targets_out_of_range_and_ignored():
 
 
 @pytest.mark.parametrize(
-    ("exact", "error"),
+    "exact, error",
     [
         (reference.rmsnorm_rstd, reference.rmsnorm_rstd_error),
         (reference.logsumexp, reference.logsumexp_error),

@@ -63,7 +63,7 @@ def test_the_front_page_is_the_first_page_with_its_links_moved(load, tmp_path):
     )
 
 
-@pytest.mark.parametrize(("body", "kept"), [("<p>plain</p>", 1), ('<span class="math notranslate">x</span>', 3)])
+@pytest.mark.parametrize("body, kept", [("<p>plain</p>", 1), ('<span class="math notranslate">x</span>', 3)])
 def test_mathjax_comes_where_there_are_formulas(load, body, kept):
     site = load("book/extension/book_site.py")
 

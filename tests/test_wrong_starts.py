@@ -88,7 +88,7 @@ def test_what_is_spelt_well_and_not_simulated_still_asks_for_a_gpu(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    "arguments, said",
     [
         ((3,), "launch(double): no argument is a torch tensor or a numpy array"),
         ((np.zeros(32, np.float32),), "double() missing 1 required positional argument: 'mO'"),

@@ -15,7 +15,7 @@ def compared(one, other, x=X):
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    "one, other",
     [
         (k.softmax, k.softmax_in_powers_of_two),
         (k.softmax, k.softmax_unshifted),

@@ -159,7 +159,7 @@ def test_what_the_kernel_ahead_never_writes_may_be_read_before_the_wait():
 
 @pytest.mark.parametrize("check", [True, False])
 @pytest.mark.parametrize(
-    ("order", "early", "found"),
+    "order, early, found",
     [
         ("waits, signals", "w", False),  # nothing but `add` can run beside `scale`, and it leaves w alone
         ("waits", "w", False),

@@ -14,7 +14,7 @@ import pytest
 from cutesim.layouts import layout as la
 from cutesim.layouts import layout_algebra as algebra
 
-hypothesis = pytest.importorskip("hypothesis", reason="hypothesis, which draws the layouts, is not installed")
+hypothesis = pytest.importorskip("hypothesis", reason="hypothesis is not installed")
 assume, given, settings = hypothesis.assume, hypothesis.given, hypothesis.settings
 st = hypothesis.strategies
 
@@ -179,7 +179,7 @@ def test_table(expression, expected):
 
 
 def test_table_in_cute_dsl():
-    cute = pytest.importorskip("cutlass.cute", reason="CuTe DSL, which this table is compared with, is not installed")
+    cute = pytest.importorskip("cutlass.cute", reason="CuTe DSL is not installed")
     printed = []
 
     def collect():
@@ -437,7 +437,7 @@ def test_the_common_vector_is_contiguous_in_both(a, data):
 
 @pytest.fixture(scope="module")
 def oracle():
-    return pytest.importorskip("tensor_layouts", reason="tensor-layouts, the package compared with, is not installed")
+    return pytest.importorskip("tensor_layouts", reason="tensor-layouts is not installed")
 
 
 def same_as(oracle, ours, theirs, *args, exactly=True):

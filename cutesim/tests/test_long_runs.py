@@ -62,7 +62,7 @@ def test_a_file_and_a_build_get_nothing(monkeypatch):
 
 
 def test_a_notebook_has_an_output_that_ends_empty_and_nothing_on_stderr(monkeypatch):
-    display = pytest.importorskip("IPython.display", reason="IPython is not installed, which has outputs")
+    display = pytest.importorskip("IPython.display", reason="IPython is not installed")
     shown = []
     output = SimpleNamespace(update=lambda data, raw: shown.append(data["text/plain"]))
     monkeypatch.setattr(display, "display", lambda data, **_: output.update(data, True) or output)

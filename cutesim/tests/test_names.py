@@ -185,7 +185,7 @@ def test_an_atomic_of_a_vector_adds_its_elements(width):
 
 
 @pytest.mark.parametrize(
-    ("width", "first", "words"),
+    "width, first, words",
     [(4, 1, "misaligned"), (4, 36, "out of bounds"), (3, 0, "atomic_add of 2 or 4 float32")],
 )
 def test_an_atomic_of_a_vector_is_as_strict_as_the_hardware(width, first, words):

@@ -197,7 +197,7 @@ def test_too_many_warps_are_not_simulated():
 
 
 @pytest.mark.parametrize(
-    ("wanted", "given"),
+    "wanted, given",
     [
         ([], "abcdefgh"),  # fails always
         (["c"], "abcdefgh"),

@@ -46,7 +46,7 @@ def test_published_records_are_whole_small_and_of_a_known_gpu():
 KERNELS = sorted({(operation, provider) for operation, provider, *_ in timed_kernels()})
 
 
-@pytest.mark.parametrize(("operation", "provider"), KERNELS)
+@pytest.mark.parametrize("operation, provider", KERNELS)
 def test_what_was_timed_is_what_is_shipped(operation, provider):
     """Of each kernel every fourth size that was timed; `scripts/stale_cells.py` looks at all, which takes minutes."""
     if compiler.dsl_problem():

@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-from running import python
 
 from tests.figures.test_players import Checker
 
@@ -142,12 +141,6 @@ def test_a_chart_follows_the_pages_colours_and_asks_for_nothing(chart):
 def test_two_charts_on_a_page_share_no_id():
     ids = Checker(throughput(records())._repr_html_() + ladder(versions())._repr_html_()).ids
     assert len(ids) == len(set(ids))
-
-
-def test_figures_load_without_matplotlib():
-    script = "import sys, quack_tutorial.figures; print('matplotlib' in sys.modules)"
-    done = python("-c", script, check=True)
-    assert done.stdout.strip() == "False"
 
 
 def test_a_version_leads_to_the_section_with_its_code(root, monkeypatch):

@@ -94,7 +94,7 @@ def test_a_kernel_that_neither_compiler_nor_simulator_takes_is_told_with_its_lin
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    "words, said",
     [
         (["lines"], "name your kernel, as FILE.py:function"),
         (["lines", "nowhere.py:f"], "there is no file nowhere.py"),

@@ -319,7 +319,7 @@ TRACES = {
 
 
 @pytest.mark.parametrize(
-    ("figure", "trace", "given", "said"),
+    "figure, trace, given, said",
     [
         ("butterfly", "butterfly", dict(which=1), "1 series of shuffles, not which=1"),
         ("butterfly", "butterfly", dict(follow=32), "follow=32: a warp has the lanes 0 to 31"),

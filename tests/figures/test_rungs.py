@@ -209,7 +209,7 @@ def test_the_last_rungs_stand_side_by_side_and_say_what_was_not_measured():
 
 
 def test_a_climb_has_every_version_at_every_size():
-    pytest.importorskip("matplotlib", reason="charts are drawn by matplotlib, which is not installed")
+    pytest.importorskip("matplotlib", reason="charts are drawn by matplotlib")
     from quack_tutorial.figures import climb
 
     rows = [

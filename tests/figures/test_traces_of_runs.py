@@ -62,7 +62,7 @@ def test_a_race_between_two_calls_of_a_helper_is_drawn_by_its_accesses():
 
 
 @pytest.mark.parametrize(
-    ("kernel", "kind"), [(part_of_a_block, "divergent shuffle"), (wrong_buffer, "language")], ids=["part", "buffer"]
+    "kernel, kind", [(part_of_a_block, "divergent shuffle"), (wrong_buffer, "language")], ids=["part", "buffer"]
 )
 def test_what_goes_wrong_inside_the_package_is_said_at_the_line_that_called_it(kernel, kind):
     (finding,) = simulate(kernel, X[:32], X[:32].copy()).findings

@@ -55,7 +55,7 @@ def drive(text, launch, args):
     assert cuda.cuModuleUnload(module) == 0
 
 
-@pytest.mark.parametrize(("operation", "rung"), RUNGS)
+@pytest.mark.parametrize("operation, rung", RUNGS)
 def test_code_for_ampere_gives_right_results_here(operation, rung):
     torch.manual_seed(0)
     inputs = OPERATIONS[operation].inputs(M, N, DTYPE)

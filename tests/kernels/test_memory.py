@@ -72,7 +72,7 @@ def test_a_loop_adds_up_everything_however_it_is_written(form):
     assert set(requests_of(run, Space.GMEM)["bytes"]) == {512}
 
 
-@pytest.mark.parametrize(("words", "apart", "groups"), [(1, 1, 1), (8, 1, 2), (4, 8, 1), (32, 1, None)])
+@pytest.mark.parametrize("words, apart, groups", [(1, 1, 1), (8, 1, 2), (4, 8, 1), (32, 1, None)])
 def test_atomics_add_one_a_lane_and_turn(words, apart, groups):
     kernel = memory.Atomics(words, apart, groups, blocks=2, threads=64)
     out = np.zeros(kernel.size, np.float32)
@@ -82,7 +82,7 @@ def test_atomics_add_one_a_lane_and_turn(words, apart, groups):
     assert out.sum() == 2 * 64 * 3
 
 
-@pytest.mark.parametrize(("stride", "offset", "sectors"), [(1, 0, 4), (1, 1, 5), (2, 0, 8), (8, 0, 32), (32, 0, 32)])
+@pytest.mark.parametrize("stride, offset, sectors", [(1, 0, 4), (1, 1, 5), (2, 0, 8), (8, 0, 32), (32, 0, 32)])
 def test_strided_requests_touch_the_sectors_that_they_should(stride, offset, sectors):
     numbers, out = x(16 * 2 * 64 * stride + offset), np.full((2, 64), np.nan, np.float32)
     run = simulate(memory.Strided(stride, offset, threads=64), numbers, out, 16)
@@ -93,7 +93,7 @@ def test_strided_requests_touch_the_sectors_that_they_should(stride, offset, sec
     assert set(loads["sectors"]) == {sectors}
 
 
-@pytest.mark.parametrize(("stride", "ways"), [(1, 1), (2, 2), (32, 32), (33, 1)])
+@pytest.mark.parametrize("stride, ways", [(1, 1), (2, 2), (32, 32), (33, 1)])
 def test_shared_reads_have_the_conflicts_that_they_should(stride, ways):
     kernel = memory.SharedReads(stride)
     numbers, out = x(kernel.words), np.empty(kernel.threads, np.float32)
@@ -117,7 +117,7 @@ def test_shared_memory_is_streamed_from_the_block_that_is_meant(peer):
     assert len(run.trace.select(Op.LOAD, space=Space.DSMEM)) == (16 if peer else 0)
 
 
-@pytest.mark.parametrize(("blocks", "release"), [(1, False), (2, False), (4, True)])
+@pytest.mark.parametrize("blocks, release", [(1, False), (2, False), (4, True)])
 def test_barriers_are_passed_by_all(blocks, release):
     out = np.zeros(1, np.int32)
     assert simulate(memory.Barriers(64, blocks, release), out, 5).ok and out[0] == 5

@@ -44,7 +44,7 @@ def first_mismatch(family):
 
 
 @pytest.mark.parametrize(
-    ("table", "operation", "wrong"),
+    "table, operation, wrong",
     [
         ("INT_OPERATIONS", "%", np.mod),
         ("FLOAT_OPERATIONS", "-", operator.add),
@@ -138,7 +138,7 @@ ROUNDED_ONCE, ROUNDED_BEFORE_ADDING, ROUNDED_EACH_TIME = 0xBC4CCCCD, 0xBC4CCCC8,
 
 
 @pytest.mark.parametrize(
-    ("body", "bits"),
+    "body, bits",
     [
         ((TIMES, TIMES, PLUS), ROUNDED_ONCE),
         ((TIMES, If("<", "lane", 40, (TIMES, PLUS), ())), ROUNDED_EACH_TIME),

@@ -34,7 +34,7 @@ def test_its_fault_is_found_at_its_lines_in_every_order(case):
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
+    "name, words",
     [
         ("histogram", "so one change is lost: is an atomic, as cute.arch.atomic_add, meant?"),
         ("spin_lock", "is cute.arch.fence_acq_rel_gpu() missing before the atomic at corpus.py:"),

@@ -35,7 +35,7 @@ FLUSHING = operation_numbers.ulps(2, "a document", flushes=True)
 
 
 @pytest.mark.parametrize(
-    ("bound", "truth", "got", "right"),
+    "bound, truth, got, right",
     [
         (TWO_ULP, 1.0, 1 + 2 * 2.0**-23, True),
         (TWO_ULP, 1.0, 1 + 3 * 2.0**-23, False),
@@ -198,7 +198,7 @@ def test_a_worker_runs_the_kernels_and_says_their_bits(script, monkeypatch, caps
 
 
 def test_every_kernel_compiles():
-    pytest.importorskip("cutlass", reason="the CuTe DSL is not installed; it exists for Linux alone")
+    pytest.importorskip("cutlass", reason="the CuTe DSL is not installed")
     pytest.importorskip("torch", reason="compiling takes torch tensors")
     from quack_tutorial import compiler
 
