@@ -74,7 +74,8 @@ def test_layouts_print_the_same_through_both(answer):
 
 def test_the_kernels_compile_to_what_the_chapter_says(answer):
     sign, copy, transpose, wider, padded, power = answer["ptx"]
-    places = [line.split("[")[1].split("]")[0].partition("+")[2] for line in sign.splitlines() if "st.global" in line]
+    stores = [line for line in sign.splitlines() if "st.global" in line]
+    places = [line.split("[")[1].split("]")[0].partition("+")[2] for line in stores]
     assert sorted({int(place or 0) for place in places}) == [0, 4, 32, 36]
     assert copy.count("ld.global.v4.b32") == 2 and copy.count("st.global.v4.b32") == 2
     assert transpose.count("ld.global.v4.b32") == 2 and transpose.count("st.global.b32") == 8

@@ -13,7 +13,8 @@ from quack_tutorial.records.statistics import median
 
 
 def hierarchy(**points):
-    made = [memory.Point(series.replace("_", " "), name, facts, ns) for (series, name, facts, ns) in points.values()]
+    rows = [(series.replace("_", " "), *more) for series, *more in points.values()]
+    made = [memory.Point(*row) for row in rows]
     where = {"device": "a GPU", "driver": "1"}
     where |= {"date": "2026-01-01", "versions": {"nvidia-cutlass-dsl": "4"}}
     return memory.Hierarchy(where | {"sms": 100, "datasheet_gb_s": 5000.0}, tuple(made))

@@ -82,7 +82,8 @@ def page(site, name):
 
 
 def tags(soup):
-    return {tag.get("property") or tag.get("name"): tag["content"] for tag in soup.select("meta[content]")}
+    named = [(tag.get("property") or tag.get("name"), tag) for tag in soup.select("meta[content]")]
+    return {name: tag["content"] for name, tag in named}
 
 
 def test_a_page_says_what_it_is(small):
@@ -109,7 +110,8 @@ def test_a_page_says_what_it_is(small):
 
 def test_search_engines_and_models_find_every_page(small):
     site, names = small
-    places = ElementTree.parse(site / "sitemap.xml").getroot().iter("{http://www.sitemaps.org/schemas/sitemap/0.9}loc")
+    maps = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
+    places = ElementTree.parse(site / "sitemap.xml").getroot().iter(f"{maps}loc")
     assert [place.text for place in places] == [f"{SITE}/{name}.html" for name in names]
     text = (site / "llms.txt").read_text("utf-8")
     assert text.startswith("# The book\n\n> What it is.\n")
@@ -228,7 +230,8 @@ def test_every_public_name_is_in_the_reference_with_its_docstring(small):
     site, _ = small
     with (site / "objects.inv").open("rb") as file:
         found = InventoryFile.load(file, "", lambda base, path: path)
-    places = {name: entry[2] for kind, all_ in found.items() if kind.startswith("py:") for name, entry in all_.items()}
+    entries = [all_ for kind, all_ in found.items() if kind.startswith("py:")]
+    places = {name: entry[2] for all_ in entries for name, entry in all_.items()}
     names = list(public_names())
     assert len(names) > 90 and [name for name in names if name not in places] == []
     for name in names:
@@ -343,7 +346,8 @@ def test_the_built_site_tells_of_each_page(built):
         assert len(pictures) == len(names)
         for file in pictures:
             with Image.open(file) as drawn:
-                shown = drawn.convert("L").crop((56, 200, 1144, 600)).point(lambda light: 255 * (light < 245))
+                below = drawn.convert("L").crop((56, 200, 1144, 600))
+                shown = below.point(lambda light: 255 * (light < 245))
                 assert drawn.size == (1200, 630), f"{file.name} shows nothing below its title"
                 assert shown.getbbox(), f"{file.name} shows nothing below its title"
 

@@ -26,7 +26,8 @@ class Reader:
         """What a cell says: the answers to a prediction, then the verdicts, then the error."""
         self.said.clear()
         self.session.run(place, source)
-        answers = [html.unescape(re.sub("<.*?>", "", text)) for kind, text in self.said if "qt-answer" in text]
+        drawn = [text for kind, text in self.said if "qt-answer" in text]
+        answers = [html.unescape(re.sub("<.*?>", "", text)) for text in drawn]
         printed = "".join(text for kind, text in self.said if kind == "text")
         errors = [f"error: {text}" for kind, text in self.said if kind == "error"]
         return [*answers, *VERDICT.findall(printed), *errors]

@@ -153,8 +153,10 @@ def test_a_lab_says_what_is_wrong_and_then_that_it_is_right(jupyter, home):
     whole = re.sub(rf" *({'|'.join(student.SOLUTION)})\n", "", master)
     notebook = release.notebook("butterfly", student.student_version(master))
     (home / "butterfly.ipynb").write_text(notebook, "utf-8")
-    both = zip(json.loads(notebook)["cells"], json.loads(release.notebook("butterfly", whole))["cells"], strict=True)
-    right = {given["id"]: solved["source"] for given, solved in both if given["source"] != solved["source"]}
+    texts = notebook, release.notebook("butterfly", whole)
+    both = list(zip(*(json.loads(text)["cells"] for text in texts), strict=True))
+    changed = [(given, solved) for given, solved in both if given["source"] != solved["source"]]
+    right = {given["id"]: solved["source"] for given, solved in changed}
     wrong = {name: text.replace("shuffle_sync_bfly", "shuffle_sync_down") for name, text in right.items()}
     assert wrong != right
     edits = json.dumps([wrong, right])

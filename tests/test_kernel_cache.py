@@ -172,5 +172,6 @@ def test_the_program_that_compiles_ahead_keeps_what_this_process_compiles(root, 
     ]
     assert f"{len(timed)} of {len(timed)} programs" in done.stdout, done.stderr
     # Each kept PTX is the kernel's own: what this process compiles.
-    own = {compiler.ptx_hash(text) for provider, N in timed for text in ours.ptx("layernorm", provider, "bfloat16", N)}
+    texts = [text for provider, N in timed for text in ours.ptx("layernorm", provider, "bfloat16", N)]
+    own = {compiler.ptx_hash(text) for text in texts}
     assert {compiler.ptx_hash(file.read_text()) for file in tmp_path.glob("*.ptx")} == own

@@ -145,7 +145,8 @@ def test_a_lane_of_each_copy_moves_64_bytes_as_wide_as_its_version_says(version,
 
 @pytest.mark.parametrize("blocks", (2, 4, 16))
 def test_a_cluster_reduce_sends_one_word_a_block_and_waits_at_an_mbarrier(blocks):
-    spec = TensorSpec("float32", ("M", 1001), (1001, 1), 4), TensorSpec("float32", ("M", blocks), (blocks, 1), 4)
+    spec = TensorSpec("float32", ("M", 1001), (1001, 1), 4)
+    spec = spec, TensorSpec("float32", ("M", blocks), (blocks, 1), 4)
     text = ptx(ClusterReduce(blocks=blocks), *spec)
     assert count(r"\bmapa", text) == 2  # of the slot and of the mbarrier
     assert count(r"st\.async\S*\.b32", text) == count(r"mbarrier\.try_wait", text) == 1
@@ -485,7 +486,8 @@ def test_the_recorded_listing_is_what_is_compiled(name, kernels, version):
     found = ptx_hash("\n".join(listing.ptx))
     assert found == ptx_hash(text), "the kernel changed: run scripts/record_listing.py again"
     wide = sum(".E.128" in line for line in listing.sass)
-    assert wide == count(r"(ld|st)\.global\.v4", text) == {"copy-vectors": 8, "softmax-registers": 2}[name]
+    wanted = {"copy-vectors": 8, "softmax-registers": 2}[name]
+    assert wide == count(r"(ld|st)\.global\.v4", text) == wanted
 
 
 # Rows for which the rule gives the sizes of the last rung.

@@ -261,5 +261,6 @@ def test_this_machine_is_judged_as_torch_sees_it():
     found = machine.detect()
     assert found.torch == torch.__version__
     assert found.torch_cuda == torch.version.cuda
-    usable = torch.cuda.is_available() and torch.cuda.get_device_capability() >= (9, 0) and found.dsl is not None
+    on_gpu = torch.cuda.is_available() and torch.cuda.get_device_capability() >= (9, 0)
+    usable = on_gpu and found.dsl is not None
     assert found.device == ("cuda" if usable else "cpu")

@@ -26,7 +26,8 @@ def cluster():
 def test_a_helper_s_edits_are_tried_one_by_one(cluster):
     assert cluster.name == "cluster_reduce" and cluster.source[0] == "@cute.jit"
     said = {outcome.edit: outcome for outcome in cluster.outcomes}
-    wait = next(outcome for edit, outcome in said.items() if edit.endswith("mbarrier_wait(mbar, phase) removed"))
+    removed = "mbarrier_wait(mbar, phase) removed"
+    wait = next(outcome for edit, outcome in said.items() if edit.endswith(removed))
     assert wait.found and "cute.arch.mbarrier_wait(mbar, phase)" in cluster.source[wait.line - 1]
     fewer = next(outcome for edit, outcome in said.items() if "- 4 bytes" in edit)
     assert fewer.found and "bytes" in fewer.said

@@ -38,7 +38,8 @@ def page(on_gpu, monkeypatch, record, *cells, name="notebooks/07"):
 
 
 def folds_in(section):
-    return [(node["label"], node.astext().split()) for node in section.findall() if type(node).__name__ == "Fold"]
+    folds = [node for node in section.findall() if type(node).__name__ == "Fold"]
+    return [(node["label"], node.astext().split()) for node in folds]
 
 
 def test_other_outputs_are_folded_below_the_simulated_ones(on_gpu, monkeypatch):

@@ -83,7 +83,8 @@ def test_the_gradient_of_cross_entropy_is_one_kernel(dtype, reduction):
     dloss = torch.ones_like(losses)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         torch.autograd.grad(losses, x, dloss)
-    asked = {event.name.removeprefix("aten::") for event in profile.events() if event.name.startswith("aten::")}
+    names = [event.name for event in profile.events()]
+    asked = {name.removeprefix("aten::") for name in names if name.startswith("aten::")}
     # The simulator's way to numpy is among them; a conversion that copies would be _to_copy as well.
     views = {"expand", "as_strided", "detach", "view", "alias", "to", "resolve_conj", "resolve_neg"}
     assert "empty_like" in asked, asked

@@ -90,7 +90,8 @@ def test_the_page_judges_as_the_notebook_does(root):
         (v := random.choice((3, 40, 2.5, 0.3)), f"{v * 10 ** random.uniform(-0.6, 0.6):.4g}", "") for _ in range(200)
     ]
     fields = [fields_of(qt.answer({"x": None}, value))["fields"][0] for value, _, _ in cases]
-    calls = [f"{json.dumps(field)}, {json.dumps(guess)}, 0.25" for field, (_, guess, _) in zip(fields, cases)]
+    pairs = [(json.dumps(field), json.dumps(guess)) for field, (_, guess, _) in zip(fields, cases)]
+    calls = [f"{field}, {guess}, 0.25" for field, guess in pairs]
     script = "\n".join(f"said.push(quackJudge({call}).verdict);" for call in calls)
     wanted = [qt.answer({"x": guess}, value).verdicts[0] or None for value, guess, _ in cases]
     assert javascript(root, script) == wanted and len(set(wanted)) == 4
@@ -177,7 +178,8 @@ def chapter(folds):
     parts = [forms[3].replace("Reveal", "Keep it for later")]
     for n in range(3):
         parts.append(f"<section><h2>Section {n + 1}</h2>{forms[n]}{answers[n]}</section>")
-    return "<h1>Chapter</h1>" + "".join(parts) + f"<section><h2>Section 4</h2>{later}{answers[3]}</section>"
+    last = f"<section><h2>Section 4</h2>{later}{answers[3]}</section>"
+    return "".join(["<h1>Chapter</h1>", *parts, last])
 
 
 def test_predictions_by_keyboard_and_after_a_reload(root, folds, tmp_path):

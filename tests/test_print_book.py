@@ -12,7 +12,8 @@ PARTS = {
     "Labs": [{"file": "book/labs", "sections": [{"file": "book/labs/floor"}]}],
     "Reference": [{"file": "book/glossary"}],
 }
-TOC = {"root": "book/intro", "parts": [{"caption": name, "chapters": files} for name, files in PARTS.items()]}
+LISTED = [{"caption": name, "chapters": files} for name, files in PARTS.items()]
+TOC = {"root": "book/intro", "parts": LISTED}
 CONFIG = {"title": "The book", "author": "Its authors"}
 PAGE = """<!DOCTYPE html><html lang="en"><head><link rel="stylesheet" href="../_static/book.css"></head>
 <body><ul><li>

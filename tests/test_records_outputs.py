@@ -86,7 +86,8 @@ def test_what_the_simulator_gave_as_well_is_not_kept(script, tmp_path, monkeypat
     player = {"text/html": '<p>7</p><div class="qt-origin">Simulated: drawn from a run.</div>'}
     stub = {"text": "0.1 us on this GPU. No kernel that moves these\nbytes is so fast: it moves fewer"}
     another = {"text": "recorded on one NVIDIA H200, driver 580"}
-    archive_in(tmp_path / "gpu", ("a", [same, measured]), ("b", [figure, player, another]), ("c", [measured, stub]))
+    cells = ("a", [same, measured]), ("b", [figure, player, another]), ("c", [measured, stub])
+    archive_in(tmp_path / "gpu", *cells)
     drawn = {"text/html": "<p>5 sectors</p>"}  # in other colours
     simulated = (("a", [{"text": same["text"].replace("3.4", "8.5")}]), ("b", [drawn]))
     monkeypatch.setattr(script, "run", lambda args: archive_in(args.to, *simulated))
@@ -101,7 +102,8 @@ def test_no_recorded_output_shows_another_card_s_records():
     assert not outputs.names_another({"text": "12 us on this NVIDIA H100 80GB HBM3"}, "NVIDIA H100 80GB HBM3")
     for file in sorted(records.FOLDER.glob("*/outputs/*.json")):
         record = outputs.load(file.stem, file.parts[-3])
-        found = [one for cell in record.cells for one in cell.outputs if outputs.names_another(one, record.device)]
+        given = [one for cell in record.cells for one in cell.outputs]
+        found = [one for one in given if outputs.names_another(one, record.device)]
         assert not found, file.name
 
 

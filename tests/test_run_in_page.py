@@ -558,7 +558,8 @@ def solved(exercise, solution):
     """The exercise's text with the functions and classes of the solution in the place of its own, after what it imports."""
     every = ast.parse(solution).body
     answers = {s.name: s for s in every if isinstance(s, (ast.FunctionDef, ast.ClassDef))}
-    parts = [source_of(s, solution) for s in ast.parse(solution).body if isinstance(s, (ast.Import, ast.ImportFrom))]
+    imports = [s for s in ast.parse(solution).body if isinstance(s, (ast.Import, ast.ImportFrom))]
+    parts = [source_of(s, solution) for s in imports]
     for statement in ast.parse(exercise).body:
         answer = answers.get(getattr(statement, "name", None))
         if answer is None or getattr(answer, "bases", None):  # `class Widen(Widen)` has but what was missing
@@ -656,7 +657,8 @@ def test_no_solution_and_no_rubric_is_on_the_site(reader):
     public += "".join(file.read_text("utf-8") for file in reader.root.glob("quack_tutorial/**/*.py"))
     for name, home in folders().items():
         lines = student.solution_lines((home / f"{name}.md").read_text("utf-8"))
-        secret[name] = [line for line in lines if len(line) >= 30 and line not in public and "labs.check(" not in line]
+        told = [line for line in lines if len(line) >= 30 and "labs.check(" not in line]
+        secret[name] = [line for line in told if line not in public]
         assert len(secret[name]) >= 3
     seen = set()
     for file in sorted(reader.site.rglob("*")):

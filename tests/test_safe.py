@@ -133,7 +133,8 @@ WORKER = {
 def tried(request):
     root = request.config.rootpath
     site = built_site(root, "runtime/manifest.json")
-    attacks = {"html": HTML, "python": {name: source for name, (source, _) in PYTHON.items()}, "worker": WORKER}
+    python = {name: source for name, (source, _) in PYTHON.items()}
+    attacks = {"html": HTML, "python": python, "worker": WORKER}
     return browsed(root, "attack", site, json.dumps(attacks), timeout=600)
 
 

@@ -54,7 +54,8 @@ def test_the_book_s_page_says_what_the_command_says(root, capsys, folder):
 def test_the_fixture_fails_a_test_on_a_finding(root, folder):
     text = (root / "book/simulator.md").read_text()
     body = re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]
-    wrong = body.partition("\n\n\n")[2].replace("test_column_sum", "test_fewer_rows").replace("128", "96")
+    wrong = body.partition("\n\n\n")[2]
+    wrong = wrong.replace("test_column_sum", "test_fewer_rows").replace("128", "96")
     compared = (
         body.partition("\n\n\n")[2].replace("test_column_sum", "test_{0}").replace("x, out)", "x, out, against={0})")
     )

@@ -25,7 +25,8 @@ def rule(*lines, kind="race", clean=(True,), found=(False,), facts=None, **geome
             log = Log(**geometry)
             return races((function(log, way) or log).trace())
 
-        RULES[function.__name__] = findings, clean, {way: (kind, to, facts or {}) for way, to in wanted.items()}
+        found_in = {way: (kind, to, facts or {}) for way, to in wanted.items()}
+        RULES[function.__name__] = findings, clean, found_in
         return function
 
     return add

@@ -19,7 +19,8 @@ def gives(host, *given, wanted, n=None, dtype=None, modes=MODES, rtol=0, atol=0,
     wanted = np.asarray(wanted)
     for mode in modes:
         out = np.full(wanted.shape if n is None else n, UNTOUCHED, dtype or given[0].dtype)
-        run = simulate(host, *(x.copy() if isinstance(x, np.ndarray) else x for x in given), out, **mode, **options)
+        copies = [x.copy() if isinstance(x, np.ndarray) else x for x in given]
+        run = simulate(host, *copies, out, **mode, **options)
         assert run.ok, run
         found = out if n is None else out[: len(wanted)]
         np.testing.assert_allclose(found, wanted, rtol=rtol, atol=atol, err_msg=str(mode))

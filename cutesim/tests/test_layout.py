@@ -323,7 +323,8 @@ def test_composition_is_the_sum_of_its_modes_or_is_refused(lhs, rhs):
         return
     # mode by mode: the sum over the modes of rhs, which is lhs(rhs(c)) wherever that sum does not carry
     strides = flat(rhs.stride)
-    by_mode = [sum(lhs(c * d) for c, d in zip(flat(x), strides, strict=True)) for x in coordinates(rhs.shape)]
+    points = coordinates(rhs.shape)
+    by_mode = [sum(lhs(c * d) for c, d in zip(flat(x), strides, strict=True)) for x in points]
     assert by_hand(result) == by_mode
     assert not isinstance(rhs.shape, tuple) or len(la.modes(result)) == len(la.modes(rhs))
 

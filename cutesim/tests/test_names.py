@@ -74,9 +74,11 @@ def unread_parameters(source: str):
                 owner = scope.name
             else:
                 owner = node.name
-            read = {name.id for part in node.body for name in ast.walk(part) if isinstance(name, ast.Name)}
+            nodes = [name for part in node.body for name in ast.walk(part)]
+            read = {name.id for name in nodes if isinstance(name, ast.Name)}
             named = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-            yield from (f"{owner}.{one.arg}" for one in named if one.arg not in read | {"self", "cls", "loc", "ip"})
+            left = [one.arg for one in named if one.arg not in read | {"self", "cls", "loc", "ip"}]
+            yield from (f"{owner}.{name}" for name in left)
 
 
 def test_what_a_function_of_the_dialect_names_it_reads_or_refuses():

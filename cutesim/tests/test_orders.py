@@ -19,7 +19,8 @@ def numbers():
 
 
 def search(kernel, warps=2, x=None, orders="all", right=None, **launch) -> Orders:
-    return simulate(k.launched(kernel, warps, **launch), numbers() if x is None else x, orders=orders, right=right)
+    x = numbers() if x is None else x
+    return simulate(k.launched(kernel, warps, **launch), x, orders=orders, right=right)
 
 
 def run_in(host, x, choose):

@@ -272,7 +272,8 @@ def test_summary_adds_up_and_is_json():
 def test_an_empty_trace_counts_nothing():
     trace = Log().trace()
     assert set(analysis.summary(trace).values()) == {0}
-    for table in (analysis.hot_lines(trace), analysis.shuffle_graph(trace), analysis.bank_conflicts(trace)):
+    tables = analysis.hot_lines(trace), analysis.shuffle_graph(trace), analysis.bank_conflicts(trace)
+    for table in tables:
         assert table.rows == ()
     assert analysis.dsmem_matrix(trace).tolist() == [[0]]
     assert analysis.barrier_counts(trace)["block_barriers"] == 0

@@ -76,5 +76,6 @@ def test_only_the_overlapping_template_waits_for_the_kernel_ahead():
     from bench import ours
 
     kernels = levels.kernels(ours.contiguous_rows("float32", 1024), sms=132)
-    waits = {name: compiler.ptx(host, *specs).count("griddepcontrol") for name, (host, specs) in kernels.items()}
+    texts = {name: compiler.ptx(host, *specs) for name, (host, specs) in kernels.items()}
+    waits = {name: text.count("griddepcontrol") for name, text in texts.items()}
     assert waits == {"warp tile": 0, "template": 0, "overlapping": 2, "what ships": 0}

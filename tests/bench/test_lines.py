@@ -51,7 +51,8 @@ def test_a_row_adds_up_lines_and_puts_instructions_where_their_text_stands(tmp_p
     ptx = {(str(file), 2): ["ld.global.f32 %f1, [%rd1];"] * 20}
     sources = {}
     row = lines.row_of(launch, sources, lines.Compiled("0", places, ptx))
-    assert list(sources) == [("kernel.py", "kernel", "x = y", 0), ("kernel.py", "kernel", "inline(  # text in PTX", 0)]
+    places = [("x = y", 0), ("inline(  # text in PTX", 0)]
+    assert list(sources) == [("kernel.py", "kernel", *place) for place in places]
     first, second, unknown = row["lines"]
     found = (first["executed"], first["samples"], first["sectors"], first["instructions"])
     assert found == (16, 7, 64, 2)
@@ -89,5 +90,6 @@ def test_recorded_lines_are_those_of_todays_kernels(name):
                 if entry and len(row.launches) == 1:
                     found = entry.ptx_sha256
                     assert found == row.ptx_sha256, (file.name, row.version, row.dtype, row.N)
-            for line in {(line.file, line.text) for row in record.rows for line in row.main.lines if line.file}:
+            lines = {(line.file, line.text) for row in record.rows for line in row.main.lines}
+            for line in {line for line in lines if line[0]}:
                 assert line[1] in (root / line[0]).read_text(), line

@@ -99,7 +99,8 @@ def test_a_cell_of_public_calls_from_start_to_end(monkeypatch):
     swept = []
     host_gpu.play(monkeypatch, lambda name: 38.0 if isinstance(name, tuple) else 40.0 + len(name))
     monkeypatch.setattr(measure.ours, "shipped", lambda *which: ("a" * 64, "of " + which[0]))
-    monkeypatch.setattr(measure.ceilings, "ceiling_candidates", lambda *args: swept.append(args[-1]) or {"copy": None})
+    found = lambda *args: swept.append(args[-1]) or {"copy": None}  # noqa: E731
+    monkeypatch.setattr(measure.ceilings, "ceiling_candidates", found)
     monkeypatch.setattr(measure.ceilings, "own_tile", lambda *args: {})
     monkeypatch.setitem(sys.modules, "quack", None)  # as where it is not installed
     for name, series in CALLS:

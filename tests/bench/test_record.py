@@ -47,7 +47,8 @@ class FakeGPU:
     """Starts the items' commands as a machine whose GPU measures nothing would; `seen` are their names and limits."""
 
     def __init__(self, root):
-        self.seen, self.worker = [], [sys.executable, str(root / "tests/bench/fake_worker.py"), "good", "2.11.0"]
+        worker = root / "tests/bench/fake_worker.py"
+        self.seen, self.worker = [], [sys.executable, str(worker), "good", "2.11.0"]
 
     def __call__(self, words, seconds):
         name, *words = words[3:] if words[1] == "-m" and words[2].endswith("cli") else [Path(words[1]).name, *words[2:]]
@@ -133,7 +134,8 @@ def test_an_item_s_records_of_another_machine_are_measured_anew(folder, capsys, 
             HERE | other | {"cells": [], "cases": [], "operation": "softmax", "series": "peers"},
         )
     assert record.measure(items("profile"), folder, parsed(), lambda command, seconds: 0, HERE) == 0
-    kept = [str(path.relative_to(folder)).removesuffix(".json") for path in sorted(folder.rglob("*.json"))]
+    paths = [str(path.relative_to(folder)) for path in sorted(folder.rglob("*.json"))]
+    kept = [path.removesuffix(".json") for path in paths]
     assert kept == list(names[: 2 if why else 3])
     found = f"profile.json is of another {why}: it is measured anew" in capsys.readouterr().out
     assert found == bool(why)

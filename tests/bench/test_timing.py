@@ -129,7 +129,8 @@ class Clock:
 
 def test_rounds_take_turns_begin_with_another_each_and_give_microseconds_a_launch(monkeypatch):
     clock = Clock(monkeypatch)
-    replays = {"a": clock.replay("a", 2.0, 20), "b": clock.replay("b", 4.0, 20), "c": clock.replay("c", 1.0, 10)}
+    asked = {"a": (2.0, 20), "b": (4.0, 20), "c": (1.0, 10)}
+    replays = {name: clock.replay(name, *how) for name, how in asked.items()}
     samples = timing.interleaved_us(replays, 7)
     rounds = ["".join(clock.order[i : i + 6]) for i in range(0, 42, 6)]
     assert rounds == ["aabbcc", "bbaacc", "ccaabb", "aaccbb", "bbccaa", "ccbbaa", "aabbcc"]

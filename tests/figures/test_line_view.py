@@ -15,7 +15,8 @@ from quack_tutorial.records import lines
 
 
 def shares(text):
-    return {line[7:].strip(): float(line[:6].strip(" %")) for line in text.splitlines() if re.match(r" *[\d.]+%", line)}
+    lines = [line for line in text.splitlines() if re.match(r" *[\d.]+%", line)]
+    return {line[7:].strip(): float(line[:6].strip(" %")) for line in lines}
 
 
 def test_each_line_of_the_kernel_has_its_part_of_the_samples():

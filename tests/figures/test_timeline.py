@@ -13,7 +13,8 @@ from quack_tutorial.kernels.softmax import SoftmaxThreePass
 def bars(player):
     """[(row, first column, columns)] of the boxes, in their order."""
     pitch = 24.0
-    return [(int(b.y // 30), round((b.x - 58) / pitch), round((b.width + 2) / pitch)) for b in player.scene.boxes]
+    boxes = [(b.y // 30, (b.x - 58) / pitch, (b.width + 2) / pitch) for b in player.scene.boxes]
+    return [(int(row), round(first), round(long)) for row, first, long in boxes]
 
 
 @pytest.fixture(scope="module")

@@ -42,7 +42,9 @@ class Draw:
         dtype = self.dtype if kind in (MATRIX, COLUMNS) else "float32"
         if name == "dw" and not self.host.leaves_parts:
             values = np.zeros(shape)
-        return values if kind == TARGETS else poisoned(shape, dtype) if values is None else make(values, dtype)[0]
+        if kind == TARGETS:
+            return values
+        return poisoned(shape, dtype) if values is None else make(values, dtype)[0]
 
 
 def tables(operation):
@@ -58,11 +60,13 @@ def check(operation, version, host, M, N, dtype, rng):
     kernel = ours.kernel
     every = kernel.arguments(M, N, draw).items()
     given = {name: array for name, array in every if name in ours.arguments}
-    run = simulate(host, *(dict(zip(kernel.parameters, kernel.positional(given)))[name] for name in ours.arguments))
+    by_name = dict(zip(kernel.parameters, kernel.positional(given)))
+    run = simulate(host, *(by_name[name] for name in ours.arguments))
     return run, kernel.error(given)
 
 
-VERSIONS = [(name, version) for name, operation in OPERATIONS.items() if operation.ladder for version in tables(name)]
+TAUGHT = [name for name, operation in OPERATIONS.items() if operation.ladder]
+VERSIONS = [(name, version) for name in TAUGHT for version in tables(name)]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])

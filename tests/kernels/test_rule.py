@@ -33,7 +33,8 @@ def test_a_thread_has_registers_and_a_block_shared_memory_for_every_row(operatio
         streams = config.vectors_at_once * vector_elements(width, N, promise)
         assert (streams or held * (not config.stages)) <= 64 * tensors, (width, promise, N, config)
         rows = config.threads_per_block // config.threads_per_row
-        places = -(-N // (config.threads_per_row * config.blocks_per_row * 128 // width)) * config.threads_per_row
+        across = config.threads_per_row * config.blocks_per_row * 128 // width
+        places = -(-N // across) * config.threads_per_row
         in_shared = (
             config.stages * tensors * rows * places * 16
         )  # threads read whole vectors, the last of them not all there

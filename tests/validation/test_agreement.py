@@ -109,7 +109,8 @@ def test_programs_depend_on_the_seed_alone_and_a_dropped_barrier_changes_nothing
             if random_kernels.kind_of(made, k).endswith("relaxed"):
                 assert len(without) == len(lines) and len(relaxed) == 1
             else:
-                removed = 2 if random_kernels.kind_of(made, k) in ("of a cluster", "named, arrive and wait") else 1
+                two = random_kernels.kind_of(made, k) in ("of a cluster", "named, arrive and wait")
+                removed = 2 if two else 1
                 assert len(lines) - removed <= len(without) < len(lines) and not relaxed
 
 

@@ -27,7 +27,8 @@ def test_a_right_kernel_is_clean_and_right(case):
 def test_its_fault_is_found_at_its_lines_in_every_order(case):
     for how in [{"orders": case.orders}] if case.orders else ORDERS[:3]:
         findings = simulate(case.host, *case.arrays(), True, **how).findings
-        kind = OTHERS.get(case.name, case.kind) if how.get("schedule", "forward") != "forward" else case.kind
+        first = how.get("schedule", "forward") == "forward"
+        kind = case.kind if first else OTHERS.get(case.name, case.kind)
         assert {finding.kind for finding in findings} == ({kind} if kind else set())
         assert all("# here" in line.text for finding in findings for line in finding.lines), findings
     assert bool(case.why) == (case.kind is None)

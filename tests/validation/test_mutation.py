@@ -266,7 +266,8 @@ def test_suite_lists_equivalent_mutants_and_leaves_them_out_of_the_score():
 
 
 def test_suite_does_not_pass_with_a_survivor_that_is_not_listed():
-    found = suite(*[verdict(DETECTED, f"k{i}") for i in range(40)], verdict(SURVIVED, "same"), verdict(SURVIVED))
+    detected = [verdict(DETECTED, f"k{i}") for i in range(40)]
+    found = suite(*detected, verdict(SURVIVED, "same"), verdict(SURVIVED))
     assert [m.partition(" survived")[0] for m in found.mismatches] == ["k.py:1 k.k: x removed:"]
 
 

@@ -136,7 +136,8 @@ def test_a_gpu_that_differs_is_seen(one_case):
     against = WRONG_SUM.replace(
         "expected 2 (0x00000002), {} gives 3 (0x00000003)", "expected 3 (0x00000003), {} gives 2 (0x00000002)"
     )
-    assert suite.mismatches == (WRONG_SUM.format("the H200"), "against the H200: " + against.format("the simulator"))
+    wanted = "against the H200: " + against.format("the simulator")
+    assert suite.mismatches == (WRONG_SUM.format("the H200"), wanted)
     assert suite.rows[0][2:5] == (349, 349, 348)
 
 

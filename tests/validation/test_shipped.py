@@ -58,7 +58,8 @@ def test_each_call_has_a_line_and_what_is_reported_is_a_mismatch(monkeypatch, tm
     monkeypatch.setattr(compiler, "dsl_problem", lambda: "")
     monkeypatch.setattr(compiler, "gpu_problem", lambda: "")
     script, plays = tmp_path / "compute-sanitizer", tmp_path / "plays.py"
-    plays.write_text("import os, sys\nargs = sys.argv[1:]\n" + COMPUTE_SANITIZER.replace("{done}", shipped.ALL_DONE))
+    program = COMPUTE_SANITIZER.replace("{done}", shipped.ALL_DONE)
+    plays.write_text("import os, sys\nargs = sys.argv[1:]\n" + program)
     # a first line holds no path with a space
     script.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{plays}" "$@"\n')
     script.chmod(0o755)
