@@ -428,6 +428,7 @@ flagged(x, flag, out, *, fences=()) @launched(64, blocks=2, cooperative=True):
         out[tidx] = x[tidx]
 stages(x, out, *, kind, handles=False, releases=True, early="", meets=True) @launched(64):
     """Warp 0 brings columns of x to two stages of shared memory, warp 1 takes them from there to out."""
+    warp = cute.arch.warp_idx()
     stages = smem.allocate_tensor(Float32, cute.make_layout((32, 2)), 16)
     pipe = pipeline_of(kind, smem.allocate_array(cutlass.Int64, 4))
     if cutlass.const_expr(handles):
