@@ -32,7 +32,7 @@ CARDS = {
     "sm_120a": "rtx5090",
 }
 # Rungs that are about bulk copies, clusters and atomics on vectors, and those that come after one.
-OF_HOPPER = ("read twice", "short exp", "bulk", "cluster", "vector atomics", "any address", "weights once")
+OF_HOPPER = "read twice, short exp, bulk, cluster, vector atomics, any address, weights once".split(", ")
 RUNG_SIZES = (("float32", 1024), ("bfloat16", 1000))
 SHIPPED_SIZES = (("float32", 4096), ("bfloat16", 16384), ("bfloat16", 12289), ("float32", 131072))
 

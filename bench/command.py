@@ -326,7 +326,7 @@ def new_record(args, operation: str, device: dict, driver: str | None) -> record
 def command_line(args, operation: str | None = None) -> str:
     """The command that measures what `args` ask for, or `operation` of it, without folders, which say nothing to a reader."""
     out = path_of(args, operation) if operation else args.out
-    options = ["dtype", "n", "m", "providers", "without", "ladder", "public", "public-mean", "quick", "out", "gpus"]
+    options = "dtype n m providers without ladder public public-mean quick out gpus".split()
     line = asked.command_line(
         Namespace(**vars(args) | {"out": out}), ["bench", slug(operation or args.operation)], options
     )

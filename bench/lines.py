@@ -25,7 +25,7 @@ from pathlib import Path
 
 from bench import asked
 from bench.asked import on_a_gpu
-from bench.profile import Case, NotProfiled
+from bench.profile import Case, NotProfiled, ncu_version, under_ncu
 from quack_tutorial import compiler, machine_code, records
 from quack_tutorial.records import lines as kept_lines
 
@@ -65,32 +65,18 @@ def command_line(report, words, only) -> list[str]:
         shutil.which("ncu") or "ncu",
         *("--clock-control", "none", "--cache-control", "all", "--import-source", "yes"),
         *("--section", "SourceCounters", "--metrics", ",".join(LAUNCH.values())),
-        *(
-            "--profile-from-start",
-            "off",
-            "--kernel-name",
-            f"regex:{only}",
-            "--force-overwrite",
-            "--export",
-            str(report),
-        ),
+        *("--profile-from-start", "off", "--kernel-name", f"regex:{only}"),
+        *("--force-overwrite", "--export", str(report)),
         *words,
     ]
 
 
 def counted(words, only="kernel_cutlass", timeout=TIMEOUT_S) -> list[Launch]:
     """The launches of a process under ncu; NotProfiled says why there are none."""
-    if shutil.which("ncu") is None:
-        raise NotProfiled("Nsight Compute's ncu is not on the PATH")
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.ncu-rep")
         command = command_line(report, words, only)
-        environment = os.environ | {"CUTE_DSL_LINEINFO": "1"}
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=environment)
-        except subprocess.TimeoutExpired as error:
-            raise NotProfiled(f"it did not end in {timeout} seconds") from error
-        said = done.stdout + done.stderr
+        said = under_ncu(command, timeout, CUTE_DSL_LINEINFO="1")
         if "ERR_NVGPUCTRPERM" in said:
             raise NotProfiled("this user may not read the GPU's counters (ERR_NVGPUCTRPERM): ask its administrator")
         if not report.exists():
@@ -410,7 +396,6 @@ def recorded(args, found) -> int:
     """A file of each operation."""
     from bench.worker import describe
 
-    version = subprocess.run([shutil.which("ncu") or "ncu", "--version"], capture_output=True, text=True).stdout
     began = time.monotonic()
     for operation in todo(args):
         if time.monotonic() - began > args.limit_s:
@@ -421,7 +406,7 @@ def recorded(args, found) -> int:
         head = {
             **describe(),
             "driver": found.driver,
-            "ncu": version.strip().splitlines()[-1],
+            "ncu": ncu_version(),
             "tools": machine_code.tools(),
             "date": records.minute(),
             "command": asked.command_line(args, ["lines"], ["out"]),

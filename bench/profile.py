@@ -32,16 +32,7 @@ from bench.asked import on_a_gpu
 from quack_tutorial import records
 
 TIMEOUT_S = 150
-STALLS = (
-    "long_scoreboard",
-    "short_scoreboard",
-    "barrier",
-    "membar",
-    "math_pipe_throttle",
-    "mio_throttle",
-    "lg_throttle",
-    "wait",
-)
+STALLS = ("long_scoreboard short_scoreboard barrier membar math_pipe_throttle mio_throttle lg_throttle wait").split()
 METRICS = {
     "time_us": "gpu__time_duration.sum",
     "dram_read_bytes": "dram__bytes_read.sum",
@@ -141,24 +132,34 @@ def command_line(table, case_file) -> list[str]:
     ]
 
 
-def profile(case: Case) -> dict:
-    """{"case": its fields, "launches": one dictionary a launch, "source": generated code or None}; NotProfiled says why not."""
+def under_ncu(command, timeout, **environment) -> str:
+    """What a command of ncu's said; NotProfiled says why there are no counters."""
     if shutil.which("ncu") is None:
         raise NotProfiled("Nsight Compute's ncu is not on the PATH")
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=os.environ | environment)
+    except subprocess.TimeoutExpired as error:
+        raise NotProfiled(f"it did not end in {timeout} seconds") from error
+    return done.stdout + done.stderr
+
+
+def ncu_version() -> str | None:
+    """The last line of what ncu says of its version."""
+    said = subprocess.run([shutil.which("ncu") or "ncu", "--version"], capture_output=True, text=True).stdout
+    return said.strip().splitlines()[-1] if said else None
+
+
+def profile(case: Case) -> dict:
+    """{"case": its fields, "launches": one dictionary a launch, "source": generated code or None}; NotProfiled says why not."""
     with tempfile.TemporaryDirectory() as folder:
         table, listed = Path(folder, "ncu.csv"), Path(folder, "case.json")
         listed.write_text(json.dumps(case.__dict__))
-        environment = os.environ | ({"TORCHINDUCTOR_MULTI_KERNEL": "1"} if case.provider == "compile tuned" else {})
-        try:
-            done = subprocess.run(
-                command_line(table, listed), capture_output=True, text=True, timeout=TIMEOUT_S, env=environment
-            )
-        except subprocess.TimeoutExpired as error:
-            raise NotProfiled(f"it did not end in {TIMEOUT_S} seconds") from error
+        environment = {"TORCHINDUCTOR_MULTI_KERNEL": "1"} if case.provider == "compile tuned" else {}
+        said = under_ncu(command_line(table, listed), TIMEOUT_S, **environment)
         text = table.read_text(encoding="utf-8", errors="replace") if table.exists() else ""
         source = Path(folder, "source.py")
         generated = source.read_text(encoding="utf-8") if source.exists() else None
-        return {"case": case.__dict__, "launches": parse(text, done.stdout + done.stderr), "source": generated}
+        return {"case": case.__dict__, "launches": parse(text, said), "source": generated}
 
 
 def parse(text: str, said: str = "") -> list[dict]:
@@ -205,10 +206,9 @@ def run(args, found) -> int:
     except (NotProfiled, records.RecordError) as error:
         print(f"profile: {error}", file=sys.stderr)
         return 1
-    version = subprocess.run([shutil.which("ncu") or "ncu", "--version"], capture_output=True, text=True).stdout
     head = {
         **here,
-        "ncu": version.strip().splitlines()[-1] if version else None,
+        "ncu": ncu_version(),
         "date": ", ".join([*dates, records.minute()]),
         "command": asked.command_line(args, ["profile"], ["out"]),
     }

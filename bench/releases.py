@@ -63,19 +63,8 @@ def _counted(programs: dict) -> str:
 def of_release(release: str, folder: Path) -> dict:
     """`made` by a release, which is installed in a folder."""
     wanted = [f"nvidia-cutlass-dsl{package}=={release}" for package in PACKAGES]
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--ignore-installed",
-        "--prefix",
-        str(folder),
-        *wanted,
-    ]
-    subprocess.run(command, check=True)
+    words = "-m pip install --quiet --no-deps --ignore-installed --prefix".split()
+    subprocess.run([sys.executable, *words, str(folder), *wanted], check=True)
     (site,) = folder.glob("lib/python3*/site-packages")
     paths = [str(FOLDER.parents[1]), str(site), str(site / "nvidia_cutlass_dsl/dsl_packages")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), compiler.DUMP_FOLDER: str(folder)}

@@ -22,6 +22,7 @@ Each layer imports those above it in this table, and none below (`hopper` and `t
 | `run`          | one run, and what is wrong with it                                                           |
 | `orders`       | every order in which a small kernel's warps may run, and the failing one told as a story    |
 | `simulation`   | `simulate`: a run, or many                                                                    |
+| `sums`, `delays` | in what order terms are added; a race's file with a wait that brings it out            |
 | `formulas`     | whether two kernels compute the same formula                                                 |
 | `mutants`      | a kernel with one step removed or altered, and what is then found                            |
 | `files`, `command`, `pytest_plugin` | somebody's own file: `cutesim check FILE.py`, and a fixture             |
@@ -44,6 +45,7 @@ _HOMES = {
     "Run": "cutesim.run",
     "SimulationError": "cutesim.context",
     "same_formula": "cutesim.formulas",
+    "same_bits": "cutesim.sums",
     "simulate": "cutesim.simulation",
     "watched": "cutesim.simulation",
 }

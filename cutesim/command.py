@@ -22,7 +22,7 @@ import os
 import sys
 from pathlib import Path
 
-from cutesim import __version__, analysis
+from cutesim import __version__, analysis, delays
 from cutesim.files import Unusable, run_file
 from cutesim.orders import Bounds
 
@@ -100,6 +100,11 @@ def add_arguments(parser, also=""):
     parser.add_argument(
         "--seed", type=_not_negative, default=0, help="of the input and of --schedule seeded (default 0)"
     )
+    parser.add_argument(
+        "--delays",
+        metavar="FOLDER",
+        help="write the file anew with a wait before a line of a race, once for each that could bring it out on a GPU",
+    )
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="print the result as JSON")
     shape.add_argument(
@@ -152,6 +157,9 @@ def run(args, name="cutesim check", show=None, **options) -> int:
     else:
         for sentence in (str(outcome), *outcome.notes, *map(_with_traffic, outcome.runs), *outcome.tensors):
             print(sentence)
+    if args.delays:
+        written = delays.write([finding for run in outcome.runs for finding in run.findings], args.delays)
+        print("\n".join(written), file=sys.stdout if form == "text" else sys.stderr)
     if show is not None:
         show(args, outcome)
     if outcome.ended:

@@ -237,6 +237,8 @@ def cell_name(file: str) -> str:
 
 def here() -> Line:
     """The line the reader's kernel is on."""
+    if STATE.run is not None and STATE.run.played is not None:
+        return STATE.run.recorder.lines[STATE.run.played[0]]
     frame = kernel_frame()
     if frame is None:
         return Line("?", 0, "", "?")

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cutesim.memory.arguments import as_array
-from cutesim.simulation import simulate
+from cutesim.sums import results
 from cutesim.values.field import FIELDS, same
 
 
@@ -39,7 +38,7 @@ def same_formula(one, other, *args, **options) -> Comparison:
     """
     left: dict = {}
     for among in FIELDS:
-        (first, floats), (second, others) = (_run(kernel, args, among, options) for kernel in (one, other))
+        (first, floats), (second, others) = (results(kernel, args, among, options) for kernel in (one, other))
         ulps = max((_ulps(floats[name], others[name]) for name in first), default=0)
         for name in first:
             differ, untaken = same(first[name], second[name])
@@ -56,21 +55,6 @@ def same_formula(one, other, *args, **options) -> Comparison:
     name, untaken = next((name, untaken) for name, untaken in left.items() if untaken.any())
     said = f"cannot be said: {untaken.sum():,} of {untaken.size:,} elements of {name} come from a function that no field has"
     return Comparison(None, said, ulps)
-
-
-def _run(kernel, args, among, options) -> tuple[dict, dict]:
-    """({tensor: its elements in the fields}, {tensor: its floats}) of a run on copies."""
-    copies = [_copy(x) for x in args]
-    run = simulate(kernel, *copies, exact=among, **options)
-    if not run.ok or run.exact is None:
-        raise ValueError(f"{getattr(kernel, '__name__', type(kernel).__name__)} has a finding: {run}")
-    floats = [as_array(x) for x in copies if hasattr(x, "shape")]
-    held = [dtype.decode(array).reshape(np.shape(array)) for array, dtype in floats if dtype.is_float]
-    return run.exact, dict(zip(run.exact, held, strict=True))
-
-
-def _copy(x):
-    return x.clone() if hasattr(x, "clone") else x.copy() if hasattr(x, "copy") else x
 
 
 def _ulps(a: np.ndarray, b: np.ndarray) -> int:

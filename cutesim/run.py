@@ -22,7 +22,7 @@ from cutesim.language import blame, gaps
 from cutesim.language.builtins import BUILTINS
 from cutesim.language.proxies import Mapper, cross
 from cutesim.machine import control
-from cutesim.machine.scheduler import KernelCall, RunState
+from cutesim.machine.scheduler import KernelCall, RunState, take_back
 from cutesim.memory.arguments import AddressSpace, as_array, global_tensor, is_tensor
 from cutesim.trace import Finding, Op, Space, Trace, TraceRecorder
 
@@ -134,8 +134,25 @@ def _in_turn(function):
     return alone
 
 
+class _Apart(Exception):
+    """A run in which warps ran in step has something to say: each warp is to run the kernel itself, which then says it."""
+
+
 @_in_turn
-def run_once(
+def run_once(function, args: tuple, kwargs: dict, **options) -> Run:
+    """One run, in one order of the warps; the options are those of `simulate`.
+
+    `order` chooses who goes next; with it nothing is asked that another run would answer. `history` lists the launches before this
+    one that may still run, with None for any that is not known, and is kept up to date.
+    """
+    try:
+        return _once(function, args, kwargs, **options)
+    except _Apart as apart:
+        take_back(apart.args[0])
+    return _once(function, args, kwargs, **options, in_step=False)
+
+
+def _once(
     function,
     args: tuple,
     kwargs: dict,
@@ -152,16 +169,13 @@ def run_once(
     exact=False,
     on_device=False,
     history=None,
+    in_step=True,
 ) -> Run:
-    """One run, in one order of the warps; the options are those of `simulate`.
-
-    `order` chooses who goes next; with it nothing is asked that another run would answer. `history` lists the launches before this
-    one that may still run, with None for any that is not known, and is kept up to date.
-    """
     recorder = TraceRecorder(record_values=values) if check else None
     before = None if history is None or None in history else list(history)
     shared = {"max_steps": max_steps, "max_blocks": blocks, "may_still_run": before, "blame": blame.of_call}
     state = RunState(recorder, schedule, seed, fill=fill, order=order, on_device=on_device, **shared)
+    state.in_step = in_step and order is None
     poison = _Poison(function, args, kwargs) if check or exact else None
     outer = STATE.run, STATE.group, STATE.loops
     STATE.run, STATE.group, STATE.loops = state, None, 0
@@ -173,9 +187,11 @@ def run_once(
         if not check:
             raise without_frames(error) from None
         findings.append(error.finding)
-    except NotSimulated as error:
-        raise without_frames(_with_all_gaps(error, function)) from None
     except Exception as error:
+        if state.went_in_step:
+            raise _Apart(state.changed) from None
+        if isinstance(error, NotSimulated):
+            raise without_frames(_with_all_gaps(error, function)) from None
         located = blame.of_run(error)
         if located is None:
             raise
@@ -218,10 +234,13 @@ def run_once(
             quick = lambda likely=None: again(RunState(None, likely=likely, **options))  # noqa: E731
             found, observations = poison.reaches(trace, quick, in_order, same)
             findings += found
+        if state.went_in_step and (findings or observations):
+            raise _Apart(state.changed)
         observations = (*state.notes, *observations)
     numbers = None
     if exact and not findings:
-        beside = RunState(None, fill=fill, **shared)
+        in_warps = TraceRecorder() if check and schedule != "forward" else None
+        beside = RunState(in_warps, schedule, seed, fill=fill, **shared)
         numbers = poison.exactly(lambda: _silently(beside, function, args, kwargs, dynamic, exact=exact), beside, exact)
     if history is not None and order is None:
         history[:] = [None] if state.may_still_run is None else state.may_still_run
@@ -229,7 +248,7 @@ def run_once(
     return Run(trace, Findings(findings), printed, state.smem_bytes, observations, numbers)
 
 
-OPTIONS = frozenset(inspect.signature(run_once).parameters) - {"function", "args", "kwargs"}
+OPTIONS = frozenset(inspect.signature(_once).parameters) - {"function", "args", "kwargs", "in_step"}
 
 
 def _came_apart(trace, finding) -> bool:

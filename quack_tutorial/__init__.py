@@ -6,6 +6,8 @@
 | `launch`   | runs a kernel: CUDA tensors through the real DSL, others on the simulator         |
 | `simulate` | runs a kernel on the simulator, warp by warp, and returns its trace and findings  |
 | `same_formula` | says whether two kernels compute the same formula, without rounding          |
+| `same_bits` | says whether what a kernel makes of a row depends on that row alone             |
+| `trees`    | how each element of a kernel's results was made, from a simulated run             |
 | `lines`    | a kernel's source, each line with its lanes, bytes, PTX, SASS, and on a GPU where warps wait |
 | `check`    | compares a result with what is wanted, and says where it is wrong                 |
 | `judge`    | an exercise's verdict: right for these lengths, or not yet and why                |
@@ -31,6 +33,7 @@ _HOMES = {
     "launch": "quack_tutorial.compiler",
     "simulate": "cutesim.simulation",
     "same_formula": "cutesim.formulas",
+    **dict.fromkeys(("same_bits", "trees"), "cutesim.sums"),
     "lines": "quack_tutorial.line_by_line",
     **dict.fromkeys(
         "check judge bytes_read lengths shapes drawn verdict answer time recorded print_shares print_lacking".split(),

@@ -18,11 +18,6 @@ from quack_tutorial.above import brought
 # name, what it does, module
 COMMANDS = (
     ("doctor", "say where kernels run on this machine, what is missing and how to get it", "quack_tutorial.machine"),
-    (
-        "simulate",
-        "run a kernel on the simulator, compare it with float64, look for races, count its traffic",
-        "quack_tutorial.simulate_command",
-    ),
 )
 # Options that name a file to write: it is tried before the command starts, which may take minutes.
 WRITTEN = ("out", "html", "pack")
@@ -57,8 +52,8 @@ def main(argv=None):
 
 
 def commands_of() -> tuple:
-    """(name, what it does, module) of every command that is installed."""
-    return COMMANDS + tuple(command for table in brought("commands") for command in table)
+    """(name, what it does, module) of every command that is installed: a reader's first, then the labs', then the benchmark's."""
+    return COMMANDS + tuple(command for table in reversed(brought("commands")) for command in table)
 
 
 def _run(argv) -> int:

@@ -86,7 +86,6 @@ SMS = {
     (10, 3): (228, 2048, 32),
     (12, 0): (100, 1536, 24),
 }
-THREADS_PER_BLOCK = 1024  # on all of them
 TOLD_APART = ("PCIe", "NVL", "40GB")  # words of a name that tell a card from the most usual one of its first word
 
 

@@ -8,7 +8,7 @@
 | `block_reduce`    | `kernels.softmax`, the warps of a block          | `memory_chart`    | the record of counters                |
 | `cluster_reduce`  | `kernels.reduce`, two blocks                     | `line_up`         | the records of speeds                 |
 | `choices`         | the record of a sweep                            | `training_curves` | the record of a training              |
-|                   |                                                  | `pipeline`        | `kernels.levels`, five warps          |
+| `sum_tree`        | `kernels.softmax`, the sum of one row            | `pipeline`        | `kernels.levels`, five warps          |
 
 Each takes less than a second. Importing the module loads no kernel.
 """
@@ -174,3 +174,13 @@ def pipeline():
     x = np.random.default_rng(14).normal(size=(16, 128)).astype(np.float32)
     trace = _simulate(LoadComputeStore(cutlass.Float32, 128, blocks=1, stages=2), x, np.zeros_like(x))
     return figures.timeline(trace, title="Warp 4 brings tiles, warps 0 to 3 use them")
+
+
+def sum_tree():
+    """In what order a warp adds the 64 terms of a softmax."""
+    from cutesim.sums import trees
+    from quack_tutorial.kernels.softmax import SoftmaxWarp
+
+    x = np.random.default_rng(14).normal(size=(3, 64)).astype(np.float32)
+    tree = trees(SoftmaxWarp(), x, np.zeros_like(x), check=False)["mO"][0, 0]
+    return figures.sum_tree(tree, x[0], title="In what order a warp adds 64 terms")

@@ -21,14 +21,8 @@ from bs4 import BeautifulSoup
 
 ROOT = Path(__file__).resolve().parent.parent
 ON_SCREEN_ONLY = (
-    "book/intro",
-    "book/motion",
-    "book/layout-playground",
-    "notebooks/sandbox",
-    "book/your-path",
-    "book/labs",
-    "book/reference",
-)
+    "book/intro book/motion book/layout-playground notebooks/sandbox book/your-path book/labs book/reference"
+).split()
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 TYPESET_MS = 120_000  # virtual time for MathJax, which Chromium does not wait for otherwise
 OF_THE_SCREEN = (

@@ -241,7 +241,7 @@ def keep(args) -> int:
                 for output, words in given
                 if lasting(words) not in same
                 and TOO_FAST not in " ".join(words.split())
-                and not drawn_by_simulator(output)
+                and not SIMULATED.search(output.get("text/html", ""))
                 if not outputs.names_another(output, record["device"])
             ]
         records.save(records.FOLDER / hardware.card_of(record["device"]) / "outputs" / f"{name}.json", record)
@@ -253,10 +253,6 @@ def keep(args) -> int:
 def lasting(words: str) -> str:
     """Words without the sizes of errors, which are others on other random numbers."""
     return ERRORS.sub("", " ".join(words.split()))
-
-
-def drawn_by_simulator(output: dict) -> bool:
-    return SIMULATED.search(output.get("text/html", "")) is not None
 
 
 def records_in(archive: Path) -> dict:

@@ -11,7 +11,7 @@ from docutils import nodes
 
 import quack_tutorial as qt
 from quack_tutorial import hardware, records
-from quack_tutorial.other_cards import MARK
+from workbench.other_cards import MARK
 
 from .test_predictions import PAGE, STYLE, Written, driven, with_static
 from .test_site import built_site

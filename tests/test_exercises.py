@@ -158,7 +158,21 @@ WRONG = {
         "lse * exp": "exp",
         "gradient += 2.0": "gradient = 2.0",
     },
-    ("14", "log_softmax_tile"): {
+    ("14", "added"): {
+        "added(numbers[:half]) + added(numbers[half:])": "numbers[0] + added(numbers[1:])",
+        "+ added(numbers[half:])": "",
+        "len(numbers) // 2": "min(len(numbers) // 2, 4)",
+    },
+    ("14", "in_order"): {
+        "warp, mX.shape[0], 4": "warp, 4, 4",
+        "total + mX": "mX",
+        "    cute.arch.barrier()\n": "",
+    },
+    ("14", "mended"): {
+        "        cute.arch.barrier()\n        mO[row, t] = s[63 - t]\n": "        mO[row, t] = s[63 - t]\n",
+        "s[63 - t]": "s[t]",
+    },
+    ("15", "log_softmax_tile"): {
         "return shifted -": "return x -",
         "exp(shifted)": "exp(x)",
         "return shifted - cute.math.log(row_sum(exp(shifted)))": "return shifted",

@@ -28,6 +28,7 @@ ROOMS = {
         "run",
         "orders",
         "simulation",
+        "sums delays",
         "formulas mutants files",
         "command pytest_plugin",
         "__main__",
@@ -41,7 +42,7 @@ ROOMS = {
         "records",
         "ops timing cost plain_kernels",
         "model parallel figures",
-        "notebook openings other_cards line_by_line simulate_command cli",
+        "notebook openings line_by_line cli",
         "live",
     ),
 }
@@ -51,10 +52,7 @@ MAY_LOAD = {
     "quack_tutorial.compiler": {"cutlass", "cuda", "torch"},
     "quack_tutorial.occupancy": {"cutlass", "cuda", "torch"},
     "quack_tutorial.figures": {"matplotlib"},
-    **{
-        f"quack_tutorial.{room}": {"torch"}
-        for room in ("live", "model", "other_cards", "ops", "parallel", "plain_kernels")
-    },
+    **{f"quack_tutorial.{room}": {"torch"} for room in ("live", "model", "ops", "parallel", "plain_kernels")},
     "quack_tutorial.timing": {"cuda", "torch"},
     "bench": {"cuda", "torch"},
 }

@@ -37,7 +37,7 @@ from __future__ import annotations
 import re
 import traceback
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -47,7 +47,7 @@ from cutesim.trace import Op, ShuffleKind, Space
 from quack_tutorial import compiler, machine_code
 from quack_tutorial.records import suite as report
 from validation import random_kernels
-from validation.outputs import Trial
+from validation.outputs import Case
 
 LONGEST_TRIAL = 1000  # elements a row
 RANDOM_FAMILY = "random kernels"
@@ -135,11 +135,9 @@ def subjects(sample: bool) -> list:
     from validation import trials
     from validation.mutation import inputs as mutation_cases
 
-    kernels = [
-        Trial(type(case.function).__name__, case.name, case.function, case.arguments) for case in mutation_cases.cases()
-    ]
+    kernels = mutation_cases.cases()
     kernels += [
-        replace(trial, family=type(trial.host).__name__)
+        trial
         for dtype in trials.DTYPES
         for N in trials.SIZES
         if N <= LONGEST_TRIAL
@@ -150,7 +148,7 @@ def subjects(sample: bool) -> list:
     for seed in range(SAMPLE_RANDOM if sample else RANDOM):
         made = random_kernels.program(seed)
         fresh = partial(random_kernels.inputs, made)
-        drawn.append(Trial(RANDOM_FAMILY, f"random kernel {seed}", random_kernels.loaded(made), fresh))
+        drawn.append(Case(f"random kernel {seed}", random_kernels.loaded(made), fresh))
     return (kernels[::SAMPLE_EVERY] if sample else kernels) + drawn
 
 
@@ -461,13 +459,14 @@ def writes_back(trace, lines) -> bool:
 def _suite(pairs, mismatches, count) -> report.Suite:
     rows, mismatches, examples = {}, list(mismatches), {}
     for subject, shown, has, resources in pairs:
-        row = rows.setdefault(subject.family, Row())
-        differences = compare(shown, has, unused=subject.family == RANDOM_FAMILY)
+        family = type(subject.host).__name__ if subject.error else RANDOM_FAMILY
+        row = rows.setdefault(family, Row())
+        differences = compare(shown, has, unused=family == RANDOM_FAMILY)
         wrong = [sentence for sentence, rule in differences if rule is None]
         mismatches += [f"{subject.name}: {sentence}" for sentence in wrong]
         row.inputs += 1
         row.agreed += not wrong
-        row.counted += not (has.loops or subject.family == RANDOM_FAMILY)
+        row.counted += not (has.loops or family == RANDOM_FAMILY)
         row.accesses.update({key: 1 for key in shown.lines if has.accesses[key]})
         row.shuffles |= shown.shuffles.keys()
         for sentence, rule in differences:

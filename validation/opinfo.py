@@ -17,7 +17,6 @@ from torch.utils._pytree import tree_map
 
 from quack_tutorial import compiler, ops
 from quack_tutorial.records import suite as report
-from validation.shipped import where as of_gpu
 
 FUNCTIONS = ("softmax", "nn.functional.rms_norm", "nn.functional.layer_norm", "nn.functional.cross_entropy")
 MODULES = ("RMSNorm", "LayerNorm", "CrossEntropyLoss")
@@ -174,9 +173,7 @@ def tried(device, dtypes=DTYPES, progress=lambda said: None, every=1):
 def run(sample: bool, progress) -> report.Suite:
     """All samples in three types, on the GPU where there is one; a sample is every fifth in float32."""
     on_gpu = not (compiler.dsl_problem() or compiler.gpu_problem())
-    where = report.here() | {"torch": torch.__version__}
-    if on_gpu:
-        where = of_gpu()
+    where = report.on_gpu() if on_gpu else report.here() | {"torch": torch.__version__}
     options = dict(dtypes=("float32",), every=5) if sample else {}
     found = tried("cuda" if on_gpu else "cpu", progress=progress, **options)
     reasons = sum((counter for _, _, counter, _ in found.values()), Counter())

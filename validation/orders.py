@@ -1,4 +1,4 @@
-"""Suite `orders`: every order of the warps, for every kernel that chapters 4 to 6 and 14 simulate.
+"""Suite `orders`: every order of the warps, for every kernel that chapters 4 to 6 and 15 simulate.
 
 A chapter's cells run as a reader runs them; each kernel that they simulate (of those with the same lines, the first) is then tried
 in every order on the same arguments, with as many whole clusters of its grid as have at most MOST_WARPS warps, and at least one.
@@ -19,7 +19,7 @@ from quack_tutorial import myst
 from quack_tutorial.records import suite as report
 from workbench.session import Session
 
-CHAPTERS = ("04", "05", "06", "14")
+CHAPTERS = ("04", "05", "06", "15")
 MOST_WARPS = 6
 BOUNDS = Bounds(orders=1000, seconds=20.0)
 NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
@@ -99,5 +99,5 @@ def run(sample: bool, progress) -> report.Suite:
         rows += watch.rows
         mismatches += watch.mismatches
     columns = ("chapter", "kernel", "kernels", "usual order", "most orders", "most seconds", "verdict")
-    title = "Every order of the warps, for the kernels of chapters 4 to 6 and 14"
+    title = "Every order of the warps, for the kernels of chapters 4 to 6 and 15"
     return report.Suite("orders", title, columns, tuple(rows), tuple(mismatches), checked=sum(row[2] for row in rows))

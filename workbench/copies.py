@@ -84,7 +84,8 @@ def survey(home: Path) -> list[Copy]:
         beside = _put_beside(home, path, made) if mine and not gone else None
         newer = mine and not gone and _cells_of(text) != made.get(path, {}).get("cells")
         title = _title(path, content if gone else text.read_bytes())
-        found.append(Copy(path, title, mine, _has_outputs(path, content), newer, gone, file.stat().st_mtime, beside))
+        ran = any(cell.get("outputs") for cell in _notebook(content) or [])
+        found.append(Copy(path, title, mine, ran, newer, gone, file.stat().st_mtime, beside))
     if json.dumps(made) != before:
         _write(home / KEPT / RECORD, json.dumps({"book": record["book"], "made": made}, indent=1).encode())
     return found
@@ -158,10 +159,6 @@ def _notebook(content: bytes) -> list | None:
 
 def _source(cell: dict) -> str:
     return "".join(cell.get("source", "")).strip()
-
-
-def _has_outputs(path: str, content: bytes) -> bool:
-    return any(cell.get("outputs") for cell in _notebook(content) or [])
 
 
 def _title(path: str, content: bytes) -> str:

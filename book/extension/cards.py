@@ -1,4 +1,4 @@
-"""Every recorded card on every page: what `quack_tutorial.other_cards` published stands beside a cell's output; one is shown.
+"""Every recorded card on every page: what `workbench.other_cards` published stands beside a cell's output; one is shown.
 
 What a cell gave on the book's own card is in `div.qt-card.qt-of-h100`, and what it gave on another in `details.qt-card.qt-of-h200`:
 without scripts a reader has both, one folded. `static/cards.js` keeps the choice of a reader as `data-card` of the page's root, and
@@ -20,7 +20,7 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 
 from quack_tutorial import card, hardware, records
 
-EXTENSION = "quack_tutorial.other_cards"
+EXTENSION = "workbench.other_cards"
 MARK = re.compile(r'^<script type="application/json" class="qt-other-card">(.*)</script>$', re.DOTALL)
 NOTE = """<p class="qt-note-of qt-of-{card}">The figures on this page are now those of {other}. The text explains those of {own},
 unless it names another card or says that it holds for both; <a href="{differ}">this table</a> sets the two side by side.</p>"""
@@ -98,7 +98,7 @@ def write_style(app):
 
 
 def run_for_others(app, config):
-    """Have the kernels that run the chapters load `quack_tutorial.other_cards`, and none warn that it talks over TCP."""
+    """Have the kernels that run the chapters load `workbench.other_cards`, and none warn that it talks over TCP."""
     profile = Path(app.doctreedir, "ipython/profile_default")
     profile.mkdir(parents=True, exist_ok=True)
     settings = f'c.IPKernelApp.extensions = ["{EXTENSION}"]\nc.IPKernelApp.log_level = "ERROR"\n'

@@ -12,20 +12,9 @@ from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 GLOSSARY = "book/glossary"
-TOO_COMMON = {
-    "word",
-    "tile",
-    "line of a cache",
-    "grid",
-    "host",
-    "phase",
-    "hang",
-    "guard",
-    "padding",
-    "identity",
-    "wave",
-    "request",
-}
+TOO_COMMON = set(
+    "word, tile, line of a cache, grid, host, phase, hang, guard, padding, identity, wave, request".split(", ")
+)
 ENTRY = re.compile(
     r"^### (?P<name>[^\n]+)\n(?:\*Also: (?P<also>.+?)\.\*\s)?(?P<text>.+?[.:])(?:\s|$)", re.MULTILINE | re.DOTALL
 )

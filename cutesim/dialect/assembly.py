@@ -9,7 +9,7 @@
 | mapa, st.async, mbarrier.init, mbarrier.arrive{.expect_tx}         | as cute.arch has them, on addresses                   |
 | ld, st of .global and .shared{::cta}{.v2, .v4}                     | one access                                            |
 | atom, red; ld.acquire, st.release, and relaxed ones                | as cute.arch has atomics                             |
-| fence, membar, bar.warp.sync, griddepcontrol, cp.async groups, popc | as cute.arch has them                                 |
+| fence, membar, bar.warp.sync, griddepcontrol, cp.async groups, popc | as cute.arch has them; nanosleep does nothing         |
 
 An address is a number (`ptr.toint()`), as mapa gives one. Sources: PTX ISA 9.0. Anything else is refused by its opcode.
 """
@@ -376,6 +376,8 @@ class _Machine:
             self.set(operands[0], vote(self.value(operands[1], Boolean), self.value(operands[2], Int64)))
         elif opcode == "bar.warp.sync":
             barriers.sync_warp(self.value(operands[0], Int64))
+        elif opcode == "nanosleep.u32":
+            pass  # time does not pass here
         elif opcode == "griddepcontrol.wait":
             barriers.griddepcontrol_wait()
         elif opcode == "griddepcontrol.launch_dependents":

@@ -15,6 +15,7 @@ from ..machine.control import and_, or_
 from ..machine.loops import ConstexprRange
 from ..memory import swizzle
 from ..memory import tensor as tn
+from ..memory.log import needs_warps
 from ..memory.pointers import Pointer, pointer_at
 from ..values import numeric
 from ..values.numeric import Boolean, DType, Literal, TensorSSA, Value, constant_number, convert, scalar, truth, type_of
@@ -71,6 +72,7 @@ def printf(*args, end="\n", **_):
         row = [a.a.item() if isinstance(a, Value) else a[0][0] if isinstance(a, list) else a for a in _flat_args(rest)]
         STATE.run.printed.append((-1, -1, _formatted(first, row) + end))
         return
+    needs_warps()
     g = group()
     active = g.active()
     columns = [a if isinstance(a, (str, list)) else np.broadcast_to(scalar(a).a, g.shape) for a in _flat_args(rest)]
@@ -110,6 +112,7 @@ def _flat_args(args):
 
 def print_once(*args, **kwargs):
     """Python's print runs while the DSL traces: once in every pass of an unrolled loop, however many threads run."""
+    needs_warps()
     run, line, g = STATE.run, here(), STATE.group
     key = ("print", line.file, line.number)
     first = run.line_numbers.setdefault(key, g)  # the group that came here first speaks for all

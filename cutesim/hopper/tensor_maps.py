@@ -36,6 +36,7 @@ from ..machine.copying import CopyOp
 from ..machine.mbarriers import find
 from ..memory import pointers as m
 from ..memory.bounds import check_early
+from ..memory.log import needs_warps
 from ..memory.pointers import REDUCES
 from ..memory.recording import record_event, tensor_index
 from ..memory.swizzle import ComposedLayout, permuted
@@ -305,6 +306,7 @@ class Tile:
     """What one lane copies: where its elements lie in both memories, in the order of the copy."""
 
     def __init__(self, atom: TmaAtom, coordinates: CoordinateTensor, shared: Tensor, b: int, t: int):
+        needs_warps()
         self.atom, self.shared, self.b, self.t = atom, shared, b, t
         g, pointer = group(), atom.tensor.pointer
         places = la.offsets(coordinates.layout)

@@ -26,6 +26,7 @@ from ..layouts import layout_algebra as algebra
 from ..layouts.layout import Layout
 from ..machine.barriers import whole_warps
 from ..machine.copying import CopyUniversalOp
+from ..memory.log import needs_warps
 from ..memory.pointers import read_raw
 from ..memory.recording import record_event
 from ..memory.registers import Registers
@@ -140,6 +141,7 @@ def wait_group(n, **_) -> None:
 
 
 def _whole(what: str) -> None:
+    needs_warps()
     whole_warps(f"warpgroup.{what}", "All threads of the warpgroup must come to it.")
 
 

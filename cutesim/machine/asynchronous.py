@@ -23,7 +23,8 @@ from cutesim.trace import BULK_WAIT, READ_WAIT, SMEM_BLOCK_BITS, Op, Space
 from ..context import STATE, WARP, fail, group, here, refused
 from ..memory import pointers as m
 from ..memory.bounds import check
-from ..memory.recording import current_line, lane_addresses, mask_bits, record_event, tensor_index
+from ..memory.log import by_warp
+from ..memory.recording import lane_addresses, record_accesses, record_event, tensor_index
 from ..memory.tensor import element_offsets
 from ..values.numeric import Int32, Value, constant_number, scalar
 from .cluster import map_dsmem_ptr
@@ -46,6 +47,8 @@ class AsyncCopy:
     block: int
 
     def land(self) -> None:
+        if STATE.run.played is not None:
+            return
         index = self.source_index if self.lanes is None else np.where(self.lanes, self.source_index, 0)
         raw = m.gather(self.source_flat, index, self.width)
         if self.lanes is not None:
@@ -75,46 +78,33 @@ def issue_cp_async(src, dst, width: int, keep) -> None:
     copy = AsyncCopy(
         source_flat, source_index, target_flat, target_index, width, lanes, writing, here(), g.warp, int(g.blocks[0])
     )
+    _record(src, dst, width, lanes, source_index, target_index)
     if g.warp < 0:
         copy.land()
-        return
-    _record(src, dst, width, lanes, source_index, target_index)
     if writing is None or writing.any():
-        g.open_group.append(copy)
+        _go_under_way(copy)
+
+
+@by_warp
+def _go_under_way(copy: AsyncCopy) -> None:
+    if group().warp >= 0:
+        group().open_group.append(copy)
 
 
 def _record(src, dst, width, lanes, source_index, target_index) -> None:
-    recorder = STATE.run.recorder
-    if recorder is None:
+    if STATE.run.recorder is None:
         return
     g = group()
-    line, call = current_line(recorder)
-    tensor = tensor_index(recorder, dst.pointer.memory)
-    tensor_index(recorder, src.pointer.memory)
-    chunks = target_index.shape[2]
-    spread = lambda a: np.broadcast_to(a, (1, WARP, chunks))[0]  # noqa: E731
+    spread = lambda a: np.broadcast_to(a, (*g.shape, target_index.shape[2]))  # noqa: E731
     active = spread(g.active()[..., None])
-    reading = active if lanes is None else spread(lanes)
-    sources = lane_addresses(src.pointer, spread(source_index))
+    read = active if lanes is None else spread(lanes)
+    sources = np.where(read, lane_addresses(src.pointer, spread(source_index)), -1)
     targets = lane_addresses(dst.pointer, spread(target_index))
-    for chunk in range(chunks):
-        on = active[:, chunk]
-        if on.any():
-            recorder.event(
-                int(g.blocks[0]),
-                g.warp,
-                line,
-                Op.ASYNC_COPY,
-                mask_bits(on),
-                space=Space.SMEM,
-                tensor=tensor,
-                nbytes=width * dst.dtype.itemsize,
-                addresses=np.where(on, targets[:, chunk], -1),
-                sources=np.where(reading[:, chunk], sources[:, chunk], -1) if reading[:, chunk].any() else None,
-                call=call,
-            )
+    facts = {"space": Space.SMEM, "memory": dst.pointer.memory, "source": src.pointer.memory}
+    record_accesses(Op.ASYNC_COPY, active, targets, None, sources, nbytes=width * dst.dtype.itemsize, **facts)
 
 
+@by_warp
 def cp_async_commit_group(**_) -> None:
     g = group()
     record_event(Op.COMMIT_GROUP)
@@ -130,6 +120,7 @@ def cp_async_mbarrier_arrive_noinc(mbar_ptr, **_) -> None:
     mbarrier_arrive(mbar_ptr)
 
 
+@by_warp
 def cp_async_wait_group(n, **_) -> None:
     """Wait until at most `n` of this thread's groups are under way."""
     if isinstance(n, Value):
@@ -236,6 +227,7 @@ def store_async_dsmem(smem_ptr, value, mbar_ptr, peer_cta_rank, **_) -> None:
     send_words(smem_ptr, tuple(p.to(Int32) for p in parts), mbar_ptr, peer_cta_rank)
 
 
+@by_warp
 def send_words(smem_ptr, parts, mbar_ptr, peer_cta_rank) -> None:
     """st.async of these 32-bit words, wherever the pointer is known to be."""
     g = group()
@@ -311,9 +303,10 @@ class BulkMove:
     target: int
     count: int
     data: np.ndarray | None = None
+    moved: bool = False  # by warps in step, whose log is played now
 
     def read(self) -> None:
-        if self.data is None:
+        if self.data is None and not self.moved:
             self.data = self.source_flat[self.source : self.source + self.count].copy()
             if STATE.exact:
                 span = np.arange(self.source, self.source + self.count, dtype=np.int64)
@@ -321,9 +314,12 @@ class BulkMove:
 
     def write(self) -> None:
         self.read()
+        if self.moved:
+            return
         _store_words(self.target_flat, np.arange(self.target, self.target + self.count, dtype=np.int64), self.data)
 
 
+@by_warp
 def bulk_copy(src, dst, mbar_ptr=None) -> None:
     """cp.async.bulk by each active thread: a contiguous run between global and shared memory."""
     g = group()
@@ -352,7 +348,7 @@ def bulk_copy(src, dst, mbar_ptr=None) -> None:
         s = int(np.broadcast_to(source_index, g.shape + (1,))[b, t, 0])
         d = int(np.broadcast_to(target_index, g.shape + (1,))[b, t, 0])
 
-        move = BulkMove(source_flat, s, target_flat, d, count)
+        move = BulkMove(source_flat, s, target_flat, d, count, moved=STATE.run.played is not None)
         step_number = _record_bulk(src, dst, s, d, nbytes, mbar_ptr, np.arange(len(g.threads)) == t)
         if not to_shared:
             STATE.run.before_write(dst.pointer.memory)
@@ -409,6 +405,7 @@ def _record_bulk(src, dst, s: int, d: int, nbytes: int, mbar_ptr, lane: np.ndarr
     )
 
 
+@by_warp
 def cp_async_bulk_commit_group(**_) -> None:
     g = group()
     record_event(Op.COMMIT_GROUP, arg=1)
@@ -416,6 +413,7 @@ def cp_async_bulk_commit_group(**_) -> None:
     g.bulk_open = []
 
 
+@by_warp
 def cp_async_bulk_wait_group(group_count, read=None, **_) -> None:
     """Wait until at most that many bulk groups are under way; with read=True, until the others have read their sources.
 

@@ -12,6 +12,7 @@ from cutesim.trace import Op, Space
 from ..context import STATE, group, refused, spread, text_of
 from ..memory import pointers as m
 from ..memory.bounds import Place, check
+from ..memory.log import needs_warps
 from ..memory.pointers import Pointer
 from ..memory.recording import current_line, record
 from ..values.arithmetic import flush
@@ -92,6 +93,7 @@ def atomic_cas(ptr: Pointer, *, cmp, val, sem=None, scope=None, **_) -> Value:
 
 def run_atomic(name: str, ptr: Pointer, val: Value | TensorSSA, sem=None, wanted=None, scope=None) -> Value | TensorSSA:
     """One atomic a lane; of a vector one instruction, whose elements are updated one by one (PTX ISA, atom)."""
+    needs_warps()
     g = group()
     dtype: DType = ptr.dtype
     vector, width = isinstance(val, TensorSSA), 1

@@ -12,6 +12,7 @@ import numpy as np
 from cutesim.trace import FenceKind, Op
 
 from ..context import STATE, WARP, NeedsWarps, Waiting, fail, group, here, refuse_other, refused
+from ..memory.log import by_warp
 from ..memory.recording import record_event
 from ..values.numeric import Boolean, Value
 from .control import Pending
@@ -104,6 +105,7 @@ def whole_warps(what: str, advice="Move it out of the `if`, so that every thread
         raise NeedsWarps
 
 
+@by_warp
 def barrier(*, barrier_id=None, number_of_threads=None, loc=None, ip=None):
     """bar.sync: the warp waits until the block's warps (or `number_of_threads`) have arrived."""
     g = group()

@@ -12,6 +12,7 @@ import numpy as np
 from cutesim.trace import Op, Space
 
 from ..context import Waiting, fail, group, here, refuse_other, refused
+from ..memory.log import by_warp
 from ..memory.pointers import Pointer
 from ..memory.recording import record_event
 from ..values.arithmetic import int32
@@ -69,6 +70,7 @@ def _cluster_barrier(g) -> Barrier:
     return g.launch.cluster_barriers.setdefault(first, Barrier())
 
 
+@by_warp
 def _cluster_arrive(relaxed: bool) -> None:
     g = group()
     whole_warps("cluster_arrive")
@@ -94,6 +96,7 @@ def cluster_arrive_relaxed(*, aligned=None, **_) -> None:
     _cluster_arrive(True)
 
 
+@by_warp
 def cluster_wait(**_):
     g = group()
     whole_warps("cluster_wait")

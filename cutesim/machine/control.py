@@ -35,7 +35,7 @@ from ..context import (
     spread,
     wrong_kind,
 )
-from ..memory.recording import mask_bits, record_event
+from ..memory.recording import record_branch, record_event
 from ..memory.tensor import shown
 from ..values.numeric import (
     Boolean,
@@ -384,10 +384,10 @@ class Branch:
         others = otherwise() if callable(otherwise) else otherwise
         runs = truth(others)
         self.behind = bool(others) if runs is None else any_of(runs & ~c & (True if off is None else off))
-        if g.warp >= 0:
-            active = g.active()[0]
-            taken = spread(c, g.shape)[0] & active
-            record_event(Op.BRANCH, mask=taken, arg=mask_bits(active & ~taken))
+        if STATE.run.recorder is not None:
+            active = g.active()
+            taken = spread(c, g.shape) & active
+            record_branch(g, taken, active & ~taken)
 
     def carries(self, names, values) -> None:
         if self.dynamic:

@@ -27,6 +27,7 @@ from ..context import (
     refused,
     spread,
 )
+from ..memory.log import by_warp, needs_warps
 from ..memory.pointers import Pointer, group_rows
 from ..memory.recording import record_event
 from ..values.numeric import Boolean, Value, scalar
@@ -163,6 +164,7 @@ def _record(op: Op, pointer, peer=None, **facts) -> None:
     record_event(op, space=Space.DSMEM if remote else Space.SMEM, nbytes=8, addresses=lane_rows(pointer, peer), **facts)
 
 
+@by_warp
 def mbarrier_init(mbar_ptr, cnt, **_) -> None:
     """One phase completes after `cnt` arrivals (and the bytes expected)."""
     count = int(scalar(cnt).a.reshape(-1)[0])
@@ -208,6 +210,7 @@ def mbarrier_arrive_and_expect_tx(mbar_ptr, bytes, peer_cta_rank_in_cluster=None
     _arrive("mbarrier_arrive_and_expect_tx", mbar_ptr, peer_cta_rank_in_cluster, 1, bytes, *how, **named)
 
 
+@by_warp
 def _arrive(name: str, pointer, peer, count, nbytes, relaxed=False, scope=None, **_) -> None:
     if relaxed:
         raise not_simulated(f"{name} with relaxed=True")
@@ -232,6 +235,7 @@ def _arrive(name: str, pointer, peer, count, nbytes, relaxed=False, scope=None, 
         _record(Op.MBARRIER_ARRIVE, pointer, peer, sources=unreached, arg=shown, arg2=phase)
 
 
+@by_warp
 def mbarrier_expect_tx(mbar_ptr, bytes, peer_cta_rank_in_cluster=None, **_) -> None:
     for row, offset, b, t in places(mbar_ptr, peer_cta_rank_in_cluster):
         find(row, offset, "mbarrier_expect_tx").expect(_amount(bytes, b, t))
@@ -294,6 +298,7 @@ class _Yes(Value):
         return np.array([[True]])
 
 
+@by_warp
 def mbarrier_wait(mbar_ptr, phase, **_):
     """Wait until the phase of that parity has completed."""
     barriers, parity = _asked("mbarrier_wait", mbar_ptr, phase)
@@ -350,6 +355,7 @@ def _count(n: int, noun: str) -> str:
 
 def mbarrier_try_wait(mbar_ptr, phase, **_):
     """Whether the phase has completed; other warps run before it says no."""
+    needs_warps()
     barriers, parity = _asked("mbarrier_try_wait", mbar_ptr, phase)
     return _yes() if group().warp < 0 else Pending(_try(mbar_ptr, barriers, parity))
 
@@ -388,6 +394,7 @@ def _no(pointer, parity) -> Value:
 
 def mbarrier_test_wait(mbar_ptr, phase, **_):
     """Whether the phase has completed, without blocking: False only once nothing else can go on."""
+    needs_warps()
     barriers, parity = _asked("mbarrier_test_wait", mbar_ptr, phase)
     return _yes() if group().warp < 0 else Pending(_test(mbar_ptr, barriers, parity))
 

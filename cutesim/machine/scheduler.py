@@ -3,7 +3,12 @@
 | mode    | a group is          | barriers                     | records |
 |---------|---------------------|------------------------------|---------|
 | fast    | a batch of blocks   | nothing to do: all in step   | nothing |
+| in step | a batch of blocks   | nothing to do: all in step   | a log   |
 | checked | one warp            | the warp waits, others run   | a trace |
+
+A checked run first lets the warps of each launch run in step, which takes a fraction of the time, and plays their logs, warp by
+warp, as the schedule has it: accesses that something orders give the same numbers in every order. Where anything is found, or a
+launch needs warps, what they did is taken back, and each warp runs the kernel itself.
 
 In the checked mode `RunState.order`, where there is one, says after each step that others can see who goes next (`orders`).
 A fast launch whose warps must run apart (a barrier that some warps skip, named barriers) starts again warp by warp.
@@ -12,6 +17,7 @@ Not covered: time. Blocks run one cluster after another, which is one legal orde
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 import random
@@ -22,6 +28,7 @@ import numpy as np
 from cutesim.trace import Launch, Op, TraceRecorder
 
 from ..context import STATE, WARP, Group, NeedsWarps, fail, here, not_simulated
+from ..memory.log import Log
 from ..values.exact import Shadows
 from ..values.numeric import Value, constant_number
 from .progress import Progress
@@ -36,6 +43,7 @@ BLOCK_LIMITS, GRID_LIMITS = (1024, 1024, 64), (2**31 - 1, 65535, 65535)
 MULTIPROCESSORS, BLOCKS_AT_ONCE, SMEM_OF_A_MULTIPROCESSOR, SMEM_RESERVED = 132, 32, 233_472, 1024
 REGISTERS = 65536  # of a multiprocessor, since Ampere
 CLUSTER_LIMIT = 16
+STEPS_IN_STEP = 20_000  # of loops: a longer launch runs warp by warp, so that an endless one is not waited for twice
 FAST_LANES = 16384  # of a batch: fewer cost more Python an element, more gain little
 
 
@@ -76,6 +84,10 @@ class RunState:
     believed: bool = False  # whether a warp has gone by an mbarrier's answer that a phase is complete
     # (block, warp, mbarrier, phase) of each answer of no, in a run that gives one to each first question
     doubted: set | None = None
+    in_step: bool = False  # whether warps may run in step where a trace is recorded
+    went_in_step: bool = False  # whether some have
+    changed: dict = field(default_factory=dict)  # memory -> what it held before warps in step wrote to it
+    played: tuple | None = None  # where the instruction stands that a warp in step has done, while its log is played
     order: object = None  # orders.Order: who chooses each step, None = `schedule`
     mapper: object = None  # twins.Mapper: the reader's functions and objects as they run here
     blame: object = None  # blame.of_call: whose the error of a call is
@@ -298,25 +310,58 @@ def run_launch(kernel: KernelCall, launch: LaunchState) -> None:
             run.recorder.launches.append(
                 Launch(kernel.function.full_name, launch.grid, launch.block, launch.cluster, int(launch.smem_used))
             )
-            _run_warps(kernel, launch, last)
+            _run_warps(_in_step(kernel, launch, last) or kernel, launch, last)
             name = run.recorder.launches.pop()
             run.recorder.launches.append(Launch(name.kernel, name.grid, name.block, name.cluster, launch.smem_used))
             return
-        run.snapshotting, run.snapshots, printed = True, {}, len(run.printed)
-        try:
-            _run_fast(kernel, launch, last)
-        except NeedsWarps:
-            for memory, array in reversed(
-                run.snapshots.items()
-            ):  # of two views of one storage, the first saw it unwritten
-                memory.array[...] = array
-            del run.printed[printed:]
+        if not _ran_together(kernel, launch, last, NeedsWarps):
             _run_warps(kernel, launch, last)
-        finally:
-            run.snapshotting, run.snapshots = False, {}
     finally:
         STATE.group = outer
         run.smem_bytes = max(run.smem_bytes, launch.smem_used)
+
+
+def _ran_together(kernel: KernelCall, launch: LaunchState, last: int, errors) -> bool:
+    """Run a launch in batches of blocks; False where one of the errors has ended that, and all that it wrote is taken back."""
+    run = STATE.run
+    run.snapshotting, run.snapshots, printed = True, {}, len(run.printed)
+    before, loops = {name: copy.copy(value) for name, value in vars(launch).items()}, STATE.loops
+    try:
+        _run_fast(kernel, launch, last)
+    except errors:
+        take_back(run.snapshots)
+        del run.printed[printed:]
+        vars(launch).update(before)
+        STATE.loops, run.steps, run.began = loops, 0, 0.0
+        return False
+    finally:
+        if run.recorder is not None:
+            run.changed = run.snapshots | run.changed
+        run.snapshotting, run.snapshots = False, {}
+    return True
+
+
+def take_back(snapshots: dict) -> None:
+    for memory, array in reversed(snapshots.items()):  # of two views of one storage, the first saw it unwritten
+        memory.array[...] = array
+
+
+def _in_step(kernel: KernelCall, launch: LaunchState, last: int) -> Log | None:
+    """The log of a launch whose warps have run in step; None where they must run apart, and none of them has."""
+    run = STATE.run
+    if not run.in_step or launch.use_pdl:
+        return None
+    outer, notes = (run.recorder, run.line_numbers, run.max_steps), len(run.notes)
+    log = run.recorder = Log(kernel.function, run.recorder.record_values)
+    run.line_numbers, run.max_steps = {}, min(run.max_steps, STEPS_IN_STEP)
+    try:
+        if _ran_together(kernel, launch, last, Exception):
+            run.went_in_step = True
+            return log
+    finally:
+        run.recorder, run.line_numbers, run.max_steps = outer
+    del run.notes[notes:]
+    return None
 
 
 def _thread_range(launch: LaunchState):
@@ -334,11 +379,14 @@ def _run_fast(kernel: KernelCall, launch: LaunchState, last: int) -> None:
     for first in range(0, last, batch):
         blocks = order[first : first + batch]
         launch.open_batch(blocks)
+        if STATE.run.recorder is not None:
+            STATE.run.recorder.open_batch(blocks, len(threads) // WARP)
         STATE.group = Group(launch, blocks, threads, exists, -1, np.arange(len(blocks), dtype=np.int64))
         for _ in kernel.function.generator(kernel.args, kernel.kwargs):
             raise NeedsWarps
         STATE.run.came_to_an_end()
-        STATE.run.progress.update(kernel.function.full_name, min(first + batch, last), last)
+        if STATE.run.recorder is None or first + batch < last:  # logs have yet to be played
+            STATE.run.progress.update(kernel.function.full_name, min(first + batch, last), last)
 
 
 def _run_warps(kernel: KernelCall, launch: LaunchState, last: int) -> None:
@@ -424,7 +472,7 @@ class Warp:
         self.group, self.steps, self.waiting, self.loops = group, steps, None, 0
 
 
-def warps_of(kernel: KernelCall, launch: LaunchState, blocks) -> list:
+def warps_of(kernel: KernelCall | Log, launch: LaunchState, blocks) -> list:
     """The warps of these blocks, none of which has begun."""
     threads, exists = _thread_range(launch)
     warps = []
@@ -435,7 +483,9 @@ def warps_of(kernel: KernelCall, launch: LaunchState, blocks) -> list:
             lanes = slice(w * WARP, (w + 1) * WARP)
             there = None if exists is None or exists[0, lanes].all() else exists[:, lanes]
             group = Group(launch, np.array([block]), threads[lanes], there, w, np.array([row]))
-            warps.append(Warp(group, kernel.function.generator(kernel.args, kernel.kwargs)))
+            played = isinstance(kernel, Log)
+            steps = kernel.steps(group) if played else kernel.function.generator(kernel.args, kernel.kwargs)
+            warps.append(Warp(group, steps))
     return warps
 
 

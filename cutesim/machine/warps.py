@@ -200,7 +200,7 @@ def _shuffle_of(value, offset, kind: ShuffleKind, mask, clamp):
     if isinstance(offset, Value):
         offset_a = _lanes(offset.a)
         source = shuffle_source(kind, offset_a, clamp)
-        shown_offset = int(offset_a.reshape(-1)[0])
+        shown_offset = offset_a[..., 0] if group().warp < 0 else int(offset_a.reshape(-1)[0])
     else:
         shown_offset = int(offset)
         source = _constant_source(kind, shown_offset, clamp)
@@ -211,12 +211,14 @@ def _shuffle_of(value, offset, kind: ShuffleKind, mask, clamp):
         _require_sources(on, source)
     recorder = STATE.run.recorder
     if recorder is not None:
-        read, moved = source if source.ndim == 1 else source[0, 0], None
+        read, moved = source, None
         if recorder.record_values:
-            moved = got[0, 0].astype(np.float64)
+            moved = got.astype(np.float64)
         if on is not None:
-            read = np.where(on[0, 0], read, -1)
-            moved = None if moved is None else np.where(on[0, 0], moved, np.nan)
+            read = np.where(on, read, -1)
+            moved = None if moved is None else np.where(on, moved, np.nan)
+        if group().warp >= 0:
+            read, moved = read.reshape(-1, WARP)[0], None if moved is None else moved[0, 0]
         record_event(
             Op.SHUFFLE,
             nbytes=value.dtype.itemsize,

@@ -9,5 +9,6 @@
 | `structs`   | @cute.struct                                                                                  |
 | `bounds`    | which accesses are refused                                                                   |
 | `recording` | the rows of the trace                                                                        |
+| `log`       | what warps in step do, until it is played to the trace                                      |
 | `arguments` | what `simulate` is given, as tensors                                                         |
 """

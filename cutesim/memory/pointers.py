@@ -23,7 +23,7 @@ from ..context import STATE, all_of, any_of, executing, fail, here, not_simulate
 from ..values.exact import plain, wide
 from ..values.numeric import DType, Int64, Value, convert
 from .bounds import check
-from .recording import record
+from .recording import record, refuse_the_host
 from .registers import Registers, check_register_view, read_registers, write_registers
 from .swizzle import is_same, permuted, recast
 
@@ -161,7 +161,7 @@ def _whole(count):
     raise refused(f"a pointer is indexed by a whole number, not by {count!r}; a tensor takes coordinates")
 
 
-@dataclass(eq=False, slots=True)  # not frozen, which makes each four times as slow to make
+@dataclass(eq=False, slots=True, repr=False)  # not frozen, which makes each four times as slow to make
 class Pointer:
     """A typed pointer: memory, element offset (int or array a lane) and known alignment in bytes. Nothing changes one."""
 
@@ -177,6 +177,10 @@ class Pointer:
     rounded: tuple | None = (
         None  # what to say when a lane uses it that `align` has moved, and which those are (B|1, T|1)
     )
+
+    def __repr__(self) -> str:
+        """Without the numbers there, as where the compiler reads the source."""
+        return f"Pointer({getattr(self.memory, 'name', 'registers')}, {self.dtype.name}, align {self.alignment})"
 
     @property
     def value_type(self) -> DType:
@@ -453,6 +457,7 @@ def write_raw(pointer, offsets, raw, width, keep, place) -> None:
         shape = executing().shape + (len(first), width)
         shown = spread(raw, executing().shape + (len(offsets),)).reshape(shape)[..., 0]
         record(pointer, first, width, lanes, Op.STORE, flat, index, pointer.dtype.decode(shown))
+    refuse_the_host(pointer, Op.STORE)
     STATE.run.before_write(pointer.memory)
     scatter(flat, index, raw, width, lanes)
 

@@ -297,5 +297,13 @@ def test_blocks_that_meet_must_fit_a_gpu_at_once(blocks, ok):
     assert run.ok == ok, run
     if not ok:
         (finding,) = run.findings
-        assert finding.kind == "deadlock"
-        assert "An H100 holds 132 of the 300 blocks at a time" in finding.message
+        assert finding.kind == "deadlock" and "An H100 holds 132 of the 300 blocks at a time" in finding.message
+
+
+def test_the_host_neither_writes_to_a_gpu_s_memory_nor_prints_what_is_there(capsys):
+    x = LANES + 100.5
+    run = simulate(k.host_writes, x, x.copy(), on_device=True)
+    assert [finding.kind for finding in run.findings] == ["host access"] and "# here" in run.findings[0].lines[0].text
+    simulate(k.host_prints, x, x.copy(), on_device=True)
+    text = capsys.readouterr().out
+    assert "Float32" in text and "100.5" not in text

@@ -1,14 +1,41 @@
 """What the kernels of published packages were found to use, in small."""
 
+import inspect
+import json
+import re
+import time
+from pathlib import Path
+
 import numpy as np
 import pytest
+from dsl import field
 from dsl import published as k
 from running import gives, python
 
-from cutesim import NotSimulated
+from cutesim import NotSimulated, command
 from cutesim.simulation import simulate
 
 LANE = np.arange(32)
+
+
+README = Path(command.__file__).with_name("README.md").read_text(encoding="utf-8")
+FOUND = re.findall(r"^\| \[.+\| `(\w+)` \| ([a-z ]+) \| (0\.\d+) \|$", README, re.MULTILINE)
+
+
+@pytest.mark.parametrize("case, kind, seconds", FOUND)
+def test_a_bug_of_the_field_is_found_as_the_readme_says(case, kind, seconds, capsys):
+    for _ in range(2):  # the first loads torch, where it is installed
+        start = time.process_time()
+        words = [f"{field.__file__}:{case}", "x=f32:128", "out=f32:128", "--json"]
+        assert command.main(["check", *words]) == 1
+        (run,) = json.loads(capsys.readouterr().out)["runs"]
+        assert {finding["kind"] for finding in run["findings"]} == {kind}
+    assert max(time.process_time() - start, float(seconds)) < 1
+
+
+def test_the_readme_has_every_bug_of_the_field():
+    source = inspect.getsource(field)
+    assert re.findall(r"@cute.kernel\ndef (\w+)", source) == [case for case, *_ in FOUND]
 
 
 def test_a_helper_tries_and_imports_and_a_kernel_imports():

@@ -6,10 +6,12 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
-from dsl import language
+from dsl import found, language
 from dsl.cluster import Exchange
 
-from cutesim.simulation import simulate
+from cutesim.machine import scheduler
+from cutesim.run import run_once
+from cutesim.simulation import SCHEDULES, simulate
 from cutesim.trace import FORMAT_VERSION, Trace
 
 
@@ -45,6 +47,36 @@ def test_every_table_is_read_back(make, tmp_path):
         else:
             assert before == after, field.name
     assert len(again) == len(trace) > 0
+
+
+X = np.arange(256, dtype=np.float32)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize(
+    "host, tensors",
+    [
+        (Exchange(), [X[1:5], np.zeros((4, 2), np.float32)]),
+        (found.masked_copies, [X.reshape(32, 8).T, X.reshape(32, 8).T]),
+        (found.stored_and_read(False), [X[:32], X[:32], X[:1]]),
+        (found.warp_number_of_whole_warps, [X[:40], np.zeros((2, 40), np.float32)]),
+        (language.two_kernels, [X[:32], X[:32]]),
+    ],
+)
+def test_warps_in_step_leave_the_trace_and_the_numbers_of_warps_apart(host, tensors, schedule, monkeypatch):
+    logs, in_step = [], scheduler._in_step
+    monkeypatch.setattr(scheduler, "_in_step", lambda *launch: logs.append(in_step(*launch)) or logs[-1])
+    both, traces = [[x.copy("K") for x in tensors] for _ in range(2)], []
+    for arrays, together in zip(both, (True, False)):
+        logs.clear()
+        run = run_once(host, tuple(arrays), {}, schedule=schedule, values=True, in_step=together)
+        assert run.ok and all((log is not None) == together for log in logs), run
+        traces.append(run.trace)
+    for one, other in [*zip(*both), *([getattr(trace, name) for trace in traces] for name in ("addresses", "values"))]:
+        np.testing.assert_array_equal(one, other)
+    assert traces[0].events.tobytes() == traces[1].events.tobytes()
+    for name in ("tensors", "lines", "launches", "calls"):
+        assert getattr(traces[0], name) == getattr(traces[1], name)
 
 
 # ---- other files ----------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ An `Exact` array holds what the kernel's types hold, and in `wide` the same numb
 functions work on both; branches, comparisons, addresses and bits are those of the rounded numbers, so that both take one path.
 What numpy does not tell this class of gives a plain array: from there on the rounded numbers stand for the exact ones.
 
-With `exact` a `Field` they are not floats but its elements.
+With `exact` a `Symbolic` they are not floats but what it keeps.
 
 Memory keeps the exact number of an element by its address (`Shadows`). It counts only as long as the bits stored with it lie there,
 so whatever else writes the memory is safe.
@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..context import STATE
-from .field import UNKNOWN, Field
+from .symbolic import Symbolic
 
 # What moves numbers without changing them, beside numpy's universal functions.
 MOVES = {  # and which of its arguments are numbers
@@ -56,7 +56,7 @@ class Exact(np.ndarray):
             return _into(out, _of_bits(inputs, result))
         options.pop("dtype", None)
         numbers = map(wide, inputs)
-        if isinstance(STATE.exact, Field):
+        if isinstance(STATE.exact, Symbolic):
             return exact(
                 result, STATE.exact.apply(function, method, result, [*map(plain, inputs)], [*numbers], options)
             )
@@ -139,14 +139,14 @@ def beside(rounded: np.ndarray, x: Exact) -> np.ndarray:
 
 def unknown():
     """What stands for a number that no store has brought: it is what the bits say."""
-    return complex(np.nan, np.nan) if isinstance(STATE.exact, Field) else np.nan
+    return complex(np.nan, np.nan) if isinstance(STATE.exact, Symbolic) else np.nan
 
 
 def _lost(numbers):
     """No number, where there was one; in float64 what the bits say stands for it."""
-    if not isinstance(STATE.exact, Field):
+    if not isinstance(STATE.exact, Symbolic):
         return np.full(np.shape(numbers), np.nan)
-    return np.where(np.isnan(numbers), unknown(), UNKNOWN)
+    return np.where(np.isnan(numbers), unknown(), STATE.exact.lost)
 
 
 def _parts(x) -> list:
@@ -188,28 +188,28 @@ def wide(x):
     x = plain(x)
     if not isinstance(x, (np.ndarray, np.generic)) or x.dtype.kind != "f":
         return x
-    return STATE.exact.encode(x) if isinstance(STATE.exact, Field) else x.astype(np.float64)
+    return STATE.exact.encode(x) if isinstance(STATE.exact, Symbolic) else x.astype(np.float64)
 
 
 def numbers_of(x):
     """`wide`, of Python's numbers as well."""
     x = wide(x)
-    return STATE.exact.encode(x) if isinstance(STATE.exact, Field) and np.asarray(x).dtype.kind != "c" else x
+    return STATE.exact.encode(x) if isinstance(STATE.exact, Symbolic) and np.asarray(x).dtype.kind != "c" else x
 
 
 def _untaken(result):
     """A result of what numpy does not tell of: the rounded numbers, and in a field no number."""
-    taken = not isinstance(STATE.exact, Field) or not _is_float(result)
-    return result if taken else exact(np.asarray(result), np.full(np.shape(result), UNKNOWN))
+    taken = not isinstance(STATE.exact, Symbolic) or not _is_float(result)
+    return result if taken else exact(np.asarray(result), np.full(np.shape(result), STATE.exact.lost))
 
 
 def _of_bits(inputs, result):
     """An integer computed of a float's bits; in a field, the float that has these bits is no number."""
     of_bits = [x.wide for x in inputs if isinstance(x, Exact) and x.wide is not None and x.dtype.kind in "iu"]
-    if not isinstance(STATE.exact, Field) or not of_bits or np.asarray(result).dtype.kind not in "iu":
+    if not isinstance(STATE.exact, Symbolic) or not of_bits or np.asarray(result).dtype.kind not in "iu":
         return result
     stored = np.any(np.broadcast_arrays(*(~np.isnan(numbers) for numbers in of_bits)), axis=0)
-    return exact(np.asarray(result), np.where(stored, UNKNOWN, unknown())) if stored.any() else result
+    return exact(np.asarray(result), np.where(stored, STATE.exact.lost, unknown())) if stored.any() else result
 
 
 def contiguous(x) -> np.ndarray:
@@ -282,7 +282,7 @@ def _filled(values, numbers):
     missing = np.isnan(numbers)
     if not missing.any():
         return numbers
-    known = STATE.exact.encode(values, constants=False) if isinstance(STATE.exact, Field) else values
+    known = STATE.exact.encode(values, constants=False) if isinstance(STATE.exact, Symbolic) else values
     if not numbers.flags.writeable:
         return np.where(missing, known, numbers)
     np.copyto(numbers, known, where=missing)

@@ -7,8 +7,8 @@ sums. A result of exp has no part modulo P, and one of log none modulo Q: there 
 give back the number whose logarithm it was. Half of the elements are squares, and only those have a root. What else there is of
 functions gives a number that depends on its argument alone.
 
-Two formulas that are equal as formulas give equal elements. Two that are not give equal ones for an element in two thousand million
-(or a million, where a logarithm is the result). Which of two is larger, signs, infinities and integers are the rounded numbers'.
+Two formulas that these laws turn into each other give equal elements. Two that are not equal give equal ones for an element in two
+thousand million, or in a million where an exponential or a logarithm is in them.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from functools import cache, cached_property
 
 import numpy as np
 
-UNKNOWN = complex(-1, -1)
+from .symbolic import Symbolic
+
+UNKNOWN = Symbolic.lost
 LOG2_E = 654321, 1234567891  # stands for the logarithm of e to base 2, of which no kernel knows all digits
 FEW = 4  # different numbers that an array of constants has at most
 NEAR = 2.0**-22
 LEAST_POWER = -1200  # of two, in a float64 as a whole number times it
-CHOOSE = (np.maximum, np.minimum, np.fmax, np.fmin)
-WHOLE = (np.floor, np.ceil, np.rint, np.trunc)  # decisions, like comparisons
 ONE = np.asarray(1 + 1j)
 PRIMES = (1048571, 1962), (1048559, 2034), (1048507, 1990), (1048447, 1974), (1048423, 2046)  # P and K
 
 
 @dataclass(frozen=True)
-class Field:
+class Field(Symbolic):
     """The two fields of the primes P and K P + 1, both of which leave 3 when divided by 4."""
 
     P: int
@@ -187,15 +187,7 @@ class Field:
             np.log2: lambda a: self.times_log2_e(self.log(a), 1),
         }
 
-    def apply(self, function, method: str, result, inputs, pairs, options) -> np.ndarray:
-        """The pairs of a universal function's `result`, of the rounded numbers and the pairs that went in."""
-        pairs = [np.asarray(pair) if np.asarray(pair).dtype.kind == "c" else self.encode(pair) for pair in pairs]
-        if method == "reduce":
-            return self._reduced(function, inputs[0], pairs[0], **options)
-        if method != "__call__":
-            return np.full(np.shape(result), UNKNOWN)
-        if function in CHOOSE:
-            return _chosen(result, inputs, pairs)
+    def call(self, function, result, inputs, pairs) -> np.ndarray:
         if function in self.functions:
             found = self.functions[function](*pairs)
             return np.where(np.isneginf(inputs[0]), 0, found) if function in (np.exp, np.exp2) else found
@@ -203,24 +195,9 @@ class Field:
             return np.where(np.signbit(inputs[0]), self.negative(pairs[0]), pairs[0])
         if function is np.copysign:
             return np.where(np.signbit(inputs[0]) == np.signbit(inputs[1]), pairs[0], self.negative(pairs[0]))
-        if function in WHOLE:
-            return self.encode(result)
         return (
             self.some_function(function.__name__, pairs[0]) if len(pairs) == 1 else np.full(np.shape(result), UNKNOWN)
         )
-
-    def _reduced(self, function, numbers, pairs, axis=0, keepdims=False, **rest):
-        if rest or not isinstance(axis, int) or (function not in (np.add, np.multiply) and function not in CHOOSE):
-            return np.full(np.shape(function.reduce(numbers, axis=axis, keepdims=keepdims, **rest)), UNKNOWN)
-        numbers, pairs = np.moveaxis(numbers, axis, 0), np.moveaxis(pairs, axis, 0)
-        total, best = pairs[0], numbers[0]
-        for number, pair in zip(numbers[1:], pairs[1:]):
-            if function in CHOOSE:
-                before, best = best, function(best, number)
-                total = _chosen(best, (before, number), (total, pair))
-            else:
-                total = self.functions[function](total, pair)
-        return np.expand_dims(total, axis) if keepdims else total
 
 
 FIELDS = tuple(Field(*primes) for primes in PRIMES)
@@ -254,11 +231,6 @@ def _power(a, n: int, M: int):
 
 def _inverse(a, M):
     return np.where(a == 0, -1, _power(a, M - 2, M))
-
-
-def _chosen(result, inputs, pairs):
-    """Of two numbers the one that the rounded numbers have chosen."""
-    return np.where((result == inputs[0]) | np.isnan(result), *pairs)
 
 
 def same(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -10,6 +10,7 @@
 | `break_it`     | a kernel whose lines open to show what breaking them does             | `mutants.outcomes`            |
 | `cluster_exchange` | blocks of a cluster, their messages, each mbarrier's phase, arrivals, bytes | a trace with values     |
 | `coalescing`   | which bytes of which sectors each request of a line touches          | a trace                       |
+| `sum_tree`     | in what order the terms of a sum were added                          | `cutesim.sums.trees`           |
 | `timeline`     | all warps of a block, a column a step: who waits for whom            | a trace                       |
 | `race`         | two accesses that nothing orders, and the barrier that would         | a trace and a finding         |
 | `who_runs_next` | a kernel whose reader chooses which warp goes on                     | `orders.explore`              |
@@ -54,6 +55,7 @@ from .rungs import last_rungs, rung
 from .scene import Box, Label, Scene
 from .sectors import coalescing
 from .stride_explorer import strides
+from .sum_tree import sum_tree
 from .tile import tv_layout
 from .timeline import timeline
 from .tuning import heat_map
@@ -85,6 +87,7 @@ __all__ = [
     "roofline",
     "rung",
     "strides",
+    "sum_tree",
     "throughput",
     "timeline",
     "tv_layout",

@@ -252,7 +252,8 @@ class _Picture:
         source = self.trace.line(group[0])
         nth, total = self.calls[int(group[0]["step"])]
         shuffles = group[0]["op"] == Op.SHUFFLE
-        note = f"  ×{len(group)}" if shuffles else f"  {_nth(nth)} time:" if total > 1 else ""
+        said = {1: "1st", 2: "2nd", 3: "3rd"}.get(nth, f"{nth}th")
+        note = f"  ×{len(group)}" if shuffles else f"  {said} time:" if total > 1 else ""
         whole = f"{source.where}{note}  {source.text}"
         room = int((COLUMN - 14) / GLYPH)
         return whole if len(whole) <= room else whole[: room - 1] + "…"
@@ -289,10 +290,6 @@ class _Picture:
             text = f"With {self.cure()} between the two, all that is above it in either column comes before all that is below it."
             late = self.top[0] > self.top[1]
             yield frame(text, second, {"order": back if late else there}, self.cure(), "a")
-
-
-def _nth(n: int) -> str:
-    return {1: "1st", 2: "2nd", 3: "3rd"}.get(n, f"{n}th")
 
 
 def _calls(columns) -> dict[int, tuple[int, int]]:

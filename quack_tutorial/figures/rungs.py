@@ -22,7 +22,7 @@ from quack_tutorial.records.statistics import median
 from .player import still
 from .suites import lined_up
 
-HEAD = ("", "N", "model", "measured", "of the ceiling", "of the peak", "DRAM", "registers", "spilled")
+HEAD = "", *"N,model,measured,of the ceiling,of the peak,DRAM,registers,spilled".split(",")
 SIZES = (1024, 4096, 16384, 131072)
 
 

@@ -9,7 +9,7 @@ Ours is softmax's tile without its arithmetic.
 
 from __future__ import annotations
 
-from quack_tutorial.operations.operation import Operation, error_of, randn
+from quack_tutorial.operations.operation import Operation, randn
 from quack_tutorial.operations.our_launches import ladder, shipped
 from quack_tutorial.shipped import MATRIX, Kernel
 
@@ -46,7 +46,6 @@ OPERATIONS = (
         pattern="1R1W",
         formula=formula,
         inputs=_inputs,
-        error=error_of(COPY, "x", "out"),
         ours=_OURS,
         ladder=ladder("copy", "LADDER", _RUNGS, "x out", _OURS),
     ),

@@ -10,7 +10,7 @@ Weight and bias are of x's type, as torch's own wants them.
 
 from __future__ import annotations
 
-from quack_tutorial.operations.operation import Operation, error_of, randn
+from quack_tutorial.operations.operation import Operation, randn
 from quack_tutorial.operations.our_launches import ladder, shipped
 from quack_tutorial.shipped import EPS, LAYERNORM, LAYERNORM_BACKWARD
 
@@ -55,47 +55,32 @@ def _inputs_backward(M, N, dtype):
 
 _OURS = shipped(LAYERNORM, "x w b", "out", tile_reads=1)
 _RUNGS = ("block", "vectors", "registers")
+_ARITHMETIC = (
+    "sum; subtraction of the mean; square; sum of squares; product with 1/deviation; "
+    "product with the weight; addition of the bias"
+).split("; ")
+_ARITHMETIC_BACKWARD = (
+    "subtraction of the mean; product with 1/deviation; dy times the weight; its sum; its product with x; "
+    "sum of those; x times their mean; two subtractions, one; and the other; product with 1/deviation; "
+    "product for dw; sum of dw; sum of db"
+).split("; ")
 OPERATIONS = (
     Operation(
         "layernorm",
         pattern="1R1W",
         formula=formula,
         inputs=_inputs,
-        error=error_of(LAYERNORM, "x w b", "out"),
         ours=_OURS,
         ladder=ladder("layernorm", "LADDER", _RUNGS, "x w b out eps", _OURS),
-        arithmetic=(
-            "sum",
-            "subtraction of the mean",
-            "square",
-            "sum of squares",
-            "product with 1/deviation",
-            "product with the weight",
-            "addition of the bias",
-        ),
+        arithmetic=_ARITHMETIC,
     ),
     Operation(
         "layernorm backward",
         pattern="2R1W",
         formula=formula_backward,
         inputs=_inputs_backward,
-        error=error_of(LAYERNORM_BACKWARD, "x w dy mean rstd", "dx dw db"),
         ours=shipped(LAYERNORM_BACKWARD, "x w dy mean rstd", "dx dw db"),
         row_bytes=8,
-        arithmetic=(
-            "subtraction of the mean",
-            "product with 1/deviation",
-            "dy times the weight",
-            "its sum",
-            "its product with x",
-            "sum of those",
-            "x times their mean",
-            "two subtractions, one",
-            "and the other",
-            "product with 1/deviation",
-            "product for dw",
-            "sum of dw",
-            "sum of db",
-        ),
+        arithmetic=_ARITHMETIC_BACKWARD,
     ),
 )

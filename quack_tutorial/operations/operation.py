@@ -6,7 +6,6 @@
 | counted_row_bytes | bytes of numbers, a few a row, that count as moved beside the matrices         |
 | formula    | the same in torch, in float32 and rounded once                                         |
 | inputs     | fresh random inputs on the GPU; the first is (M, N)                                   |
-| error      | the largest error over what is tolerated, against float64, on sampled rows and columns |
 | ours       | our kernels, set up to be timed                                                       |
 | ladder     | the versions of the lesson, in the order they are taught                              |
 | arithmetic | what an element goes through, a word a step, for the roofline                         |
@@ -18,19 +17,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from quack_tutorial.operations.our_launches import Ours
-from quack_tutorial.shipped import (
-    COLUMNS,
-    MATRIX,
-    PARTS,
-    ROWS,
-    STRIDED_ROWS,
-    TARGETS,
-    Kernel,
-    dtype_of,
-    float64,
-)
+from quack_tutorial.shipped import COLUMNS, MATRIX, PARTS, ROWS, STRIDED_ROWS, TARGETS, dtype_of, float64
 
 DEVICE = "cuda"  # where inputs are made
+# The dimension of which rows, or columns, of a tensor are looked at; a tensor that is not named is needed whole.
+_ROWS = {MATRIX: 0, ROWS: 0, STRIDED_ROWS: 0, TARGETS: 0}
+_COLUMNS = {MATRIX: 1, COLUMNS: 0, PARTS: 0}
 
 
 @dataclass(frozen=True)
@@ -41,7 +33,6 @@ class Operation:
     pattern: str
     formula: Callable
     inputs: Callable[[int, int, str], tuple]  # M, N, dtype
-    error: Callable[[tuple, tuple, object, object], float]  # inputs, outputs, row numbers, column numbers
     ours: Ours
     ladder: dict[str, Ours] = field(default_factory=dict)
     row_bytes: int = 0  # bytes a row of the inputs that have one number a row
@@ -52,34 +43,25 @@ class Operation:
         """What must be moved, however it is done, with `item` bytes an element; scratch traffic earns nothing."""
         return sum(map(int, self.pattern[::2])) * M * N * item + self.counted_row_bytes * M
 
+    def error(self, inputs, outputs, rows, columns) -> float:
+        """The largest error over what is tolerated, against float64: of sums over rows in the columns of these numbers, of all else
+        in the rows of these numbers."""
+        kernel, named, errors = self.ours.kernel, (*self.ours.inputs, *self.ours.outputs), []
+        tensors = dict(zip(named, (*inputs, *outputs), strict=True))
+        for name in self.ours.outputs:
+            dims, numbers = (_COLUMNS, columns) if kernel.parameters[name] == PARTS else (_ROWS, rows)
+            g = kernel.exact({})
+            for one in (*self.ours.inputs, name):
+                setattr(g, one, part(tensors[one], numbers, dims.get(kernel.parameters[one])))
+            errors.append(kernel.errors[name](g, dtype_of(tensors[name])))
+        return max(errors)
+
 
 def randn(M, N, dtype):
     """An (M, N) tensor of normal numbers."""
     import torch
 
     return torch.randn(M, N, device=DEVICE, dtype=getattr(torch, dtype))
-
-
-# The dimension of which rows, or columns, of a tensor are looked at; a tensor that is not named is needed whole.
-_ROWS = {MATRIX: 0, ROWS: 0, STRIDED_ROWS: 0, TARGETS: 0}
-_COLUMNS = {MATRIX: 1, COLUMNS: 0, PARTS: 0}
-
-
-def error_of(kernel: Kernel, inputs: str, outputs: str):
-    """`Operation.error` of what a kernel that ships gives: sums over rows on sampled columns, everything else on sampled rows."""
-    names = *inputs.split(), *outputs.split()
-
-    def error(given, found, rows, columns):
-        tensors, errors = dict(zip(names, (*given, *found), strict=True)), []
-        for name in outputs.split():
-            dims, numbers = (_COLUMNS, columns) if kernel.parameters[name] == PARTS else (_ROWS, rows)
-            g = kernel.exact({})
-            for one in (*inputs.split(), name):
-                setattr(g, one, part(tensors[one], numbers, dims.get(kernel.parameters[one])))
-            errors.append(kernel.errors[name](g, dtype_of(tensors[name])))
-        return max(errors)
-
-    return error
 
 
 def part(tensor, numbers, dim=0):

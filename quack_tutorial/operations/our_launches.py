@@ -47,13 +47,15 @@ class Ours:
     `kernels(rows, config)` lists (host object, specs and scalars); `run(launch, *inputs)` allocates, launches with
     `launch[i](...)` and returns outputs. `tile_reads` of the inputs are matrices that a block's rows are read from
     once, at their beginning, before as much is written: 0 where blocks go through rows, or write none. `arguments` are those of
-    `kernel` that the first launch takes.
+    `kernel` that the first launch takes, `inputs` and `outputs` those that a call takes and returns.
     """
 
     kernels: Callable[[Rows, object], list]
     run: Callable
     kernel: Kernel
     arguments: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
     tile_reads: int = 0
 
     def __call__(self, *inputs):
@@ -142,4 +144,4 @@ def _ours(kernel, made, taken, inputs, outputs, types, tile_reads=0) -> Ours:
                 launch[k](parts, found[name])
         return tuple(found.values()) if len(found) > 1 else found[outputs[0]]
 
-    return Ours(kernels, run, kernel, tuple(taken), tile_reads)
+    return Ours(kernels, run, kernel, tuple(taken), tuple(inputs), tuple(outputs), tile_reads)

@@ -100,47 +100,7 @@ def _nothing(input, weight, bias):
 
 
 def _backward(x, weight, mean, rstd, dy, bias):
-    """(dx, dw, db): dw and db are None where there is no weight or no bias."""
-    if not x.numel():
-        dw, db = (None if vector is None else torch.zeros_like(vector) for vector in (weight, bias))
-        return torch.empty_like(x, memory_format=torch.contiguous_format), dw, db
-    key = launches.launch_key(x), launches.launch_key(dy), launches.launch_key(weight), launches.launch_key(bias)
-    launch = _backward_launches.get(key)
-    if launch is None:
-        if not (launches.is_packed(x) and launches.is_packed(dy)):
-            return _backward(launches.packed(x), weight, mean, rstd, launches.packed(dy), bias)
-        launch = launches.keep(_backward_launches, key, _prepare_backward(x, weight, dy, bias))
-    return launch(x, weight, mean, rstd, dy, bias)
-
-
-def _prepare_backward(x, weight, dy, bias):
-    """The launch for tensors like these, of which x and dy are packed and have elements."""
-    N, empty_like, device = launches.columns(x), launches.contiguous_like(x), x.device
-    matrices = x.view(-1, N), dy.view(-1, N)
-    promise = launches.promise(*matrices, launches.one_row(matrices[0]))
-    names = [None if tensor is None else launches.DTYPE_NAMES[tensor.dtype] for tensor in (x, weight, bias)]
-    kernel, run = _backward_kernel(device.type, *names[:2], N, promise, bias is not None)
-    from quack_tutorial.occupancy import clusters_at_once
-
-    most = kernel.most_parts(clusters_at_once(device, kernel.config.blocks_per_row))
-    run, are_matrices, on_boundary = launches.guarded(run, device), x.dim() == 2, launches.on_boundary(weight) is weight
-    adds = [name and launches.guarded(launches.column_sum(device.type, name, N), device) for name in names[1:]]
-
-    def launch(x, weight, mean, rstd, dy, bias):
-        dx, w = empty_like(x), weight if on_boundary else launches.on_boundary(weight)
-        shape = kernel.parts_of(rstd.shape[0], most), N
-        parts = [add and torch.empty(shape, dtype=torch.float32, device=device) for add in adds]
-        if are_matrices:
-            run(x, w, dy, mean, rstd, dx, *parts)
-        else:
-            run(x.view(-1, N), w, dy.view(-1, N), mean, rstd, dx.view(-1, N), *parts)
-        totals = [vector if vector is None else launches.new_vector(vector) for vector in (weight, bias)]
-        for add, part, total in zip(adds, parts, totals, strict=True):
-            if add:
-                add(part, total)
-        return dx, *totals
-
-    return launch
+    return launches.norm_gradients(_backward_launches, _backward_kernel, (x, dy), weight, (mean, rstd), bias)
 
 
 class _LayerNorm(torch.autograd.Function):
@@ -174,16 +134,10 @@ def _backward_kernel(device, dtype, weight, N, promise, with_bias):
 
 def _traced_gradients(input, weight, mean, rstd, dy, bias):
     """As `_backward`, by way of the dispatcher."""
-    dx, dw, db = _layernorm_backward(input, weight, mean, rstd, dy, bias)
-    return dx, None if weight is None else dw, None if bias is None else db
+    return launches.without_absent(_layernorm_backward(input, weight, mean, rstd, dy, bias), weight, bias)
 
 
-def _fake_backward(input, weight, mean, rstd, dy, bias):
-    dw, db = (input.new_empty(0) if vector is None else torch.empty_like(vector) for vector in (weight, bias))
-    return torch.empty_like(input, memory_format=torch.contiguous_format), dw, db
-
-
-@register("layernorm_backward", _fake_backward, TORCHS)
+@register("layernorm_backward", launches.fake_norm_gradients, TORCHS)
 def _layernorm_backward(
     input: torch.Tensor,
     weight: torch.Tensor | None,

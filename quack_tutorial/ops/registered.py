@@ -38,8 +38,8 @@ def register(name, fake, instead, keep=None, gradient=None):
         differentiable = _differentiable(op, instead, keep, gradient)
 
         def autograd(keys, *args):
-            dual = forward_ad._current_level >= 0
-            if dual and any(isinstance(arg, torch.Tensor) and _tangent(arg) is not None for arg in args):
+            tensors = [arg for arg in args if isinstance(arg, torch.Tensor)] if forward_ad._current_level >= 0 else ()
+            if any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
                 raise NotImplementedError(_no_forward_mode(name, instead))
             if torch.is_grad_enabled() and _any_requires_grad(*args):
                 if _are_functorch_transforms_active():
@@ -129,10 +129,6 @@ def _differentiable(op, instead, keep, gradient):
 def _with_memory(arg):
     """What torch keeps as "zeros of this shape" as a tensor with elements, which a kernel can read."""
     return torch.zeros_like(arg) if isinstance(arg, torch.Tensor) and arg._is_zerotensor() else arg
-
-
-def _tangent(tensor):
-    return forward_ad.unpack_dual(tensor).tangent
 
 
 def _no_forward_mode(name, instead):

@@ -119,58 +119,7 @@ def _nothing(input, weight, bias, residual):
 
 
 def _backward(h, weight, rstd, dy, dh, bias):
-    """(dx, dw, db): dw and db are None where there is no weight or no bias."""
-    if not h.numel():
-        dw, db = (None if vector is None else torch.zeros_like(vector) for vector in (weight, bias))
-        return torch.empty_like(h, memory_format=torch.contiguous_format), dw, db
-    matrices = h, dy, dh
-    key = *map(launches.launch_key, matrices), launches.launch_key(weight), launches.launch_key(bias)
-    launch = _backward_launches.get(key)
-    if launch is None:
-        if not all(map(launches.is_packed, matrices)):
-            h, dy, dh = map(launches.packed, matrices)
-            return _backward(h, weight, rstd, dy, dh, bias)
-        launch = launches.keep(_backward_launches, key, _prepare_backward(h, weight, dy, dh, bias))
-    return launch(h, weight, rstd, dy, dh, bias)
-
-
-def _prepare_backward(h, weight, dy, dh, bias):
-    """The launch for tensors like these, of which h, dy and dh are packed and have elements."""
-    N, empty_like, device = launches.columns(h), launches.contiguous_like(h), h.device
-    matrices = [matrix.view(-1, N) for matrix in (h, dy, dh) if matrix is not None]
-    promise = launches.promise(*matrices, launches.one_row(matrices[0]))
-    names = (None if tensor is None else launches.DTYPE_NAMES[tensor.dtype] for tensor in (h, weight))
-    kernel, run = _backward_kernel(device.type, *names, N, promise, dh is not None, bias is not None)
-    from quack_tutorial.occupancy import clusters_at_once
-
-    most = kernel.most_parts(clusters_at_once(device, kernel.config.blocks_per_row))
-    run, are_matrices, on_boundary = launches.guarded(run, device), h.dim() == 2, launches.on_boundary(weight) is weight
-    adds = [
-        None
-        if vector is None
-        else launches.guarded(launches.column_sum(device.type, launches.DTYPE_NAMES[vector.dtype], N), device)
-        for vector in (weight, bias)
-    ]
-
-    def launch(h, weight, rstd, dy, dh, bias):
-        dx, vectors = empty_like(h), (weight, bias)
-        w = weight if on_boundary else launches.on_boundary(weight)
-        parts = kernel.parts_of(rstd.shape[0], most)
-        all_parts = [
-            None if vector is None else torch.empty(parts, N, dtype=torch.float32, device=device) for vector in vectors
-        ]
-        if are_matrices:
-            run(h, w, dy, dh, rstd, dx, *all_parts)
-        else:
-            x, g, gh, out = (None if tensor is None else tensor.view(-1, N) for tensor in (h, dy, dh, dx))
-            run(x, w, g, gh, rstd, out, *all_parts)
-        totals = [vector if vector is None else launches.new_vector(vector) for vector in vectors]
-        for add, vector_parts, total in zip(adds, all_parts, totals, strict=True):
-            if add:
-                add(vector_parts, total)
-        return dx, *totals
-
-    return launch
+    return launches.norm_gradients(_backward_launches, _backward_kernel, (h, dy, dh), weight, (rstd,), bias)
 
 
 class _RMSNorm(torch.autograd.Function):
@@ -199,7 +148,7 @@ def _kernel(device, dtype, weight, bias, N, promise, residual, rstd):
 
 
 @cache
-def _backward_kernel(device, dtype, weight, N, promise, dh, with_bias):
+def _backward_kernel(device, dtype, weight, N, promise, with_bias, dh):
     given = dict(w=weight, dh=dh and dtype, dw=weight and "float32", db=with_bias and "float32")
     kernel, specs = RMSNORM_BACKWARD.launch(launches.rows(device, dtype, N, promise), **given)
     return kernel, launches.runner_for(device, kernel, specs)
@@ -207,16 +156,10 @@ def _backward_kernel(device, dtype, weight, N, promise, dh, with_bias):
 
 def _traced_gradients(h, weight, rstd, dy, dh, bias):
     """As `_backward`, by way of the dispatcher."""
-    dx, dw, db = _rmsnorm_backward(h, weight, rstd, dy, dh, bias)
-    return dx, None if weight is None else dw, None if bias is None else db
+    return launches.without_absent(_rmsnorm_backward(h, weight, rstd, dy, dh, bias), weight, bias)
 
 
-def _fake_backward(h, weight, rstd, dy, dh, bias):
-    dw, db = (h.new_empty(0) if vector is None else torch.empty_like(vector) for vector in (weight, bias))
-    return torch.empty_like(h, memory_format=torch.contiguous_format), dw, db
-
-
-@register("rmsnorm_backward", _fake_backward, TORCHS)
+@register("rmsnorm_backward", launches.fake_norm_gradients, TORCHS)
 def _rmsnorm_backward(
     h: torch.Tensor,
     weight: torch.Tensor | None,

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 
 from quack_tutorial.records import Record, made_by
 
-STATES = ("rows", "write", "producer")
-
 
 @dataclass(frozen=True)
 class Cell:

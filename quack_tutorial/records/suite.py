@@ -19,6 +19,7 @@ SUITES = (
     ("orders", "nothing"),
     ("lines", "nothing"),
     ("formulas", "nothing"),
+    ("bits", "nothing"),
     ("grading", RECORDED),
     ("compiled", "dsl"),
     ("checkers", RECORDED),
@@ -26,7 +27,8 @@ SUITES = (
     ("counters", RECORDED),
     ("sanitizer", RECORDED),
     ("beside", RECORDED),
-    ("shipped", "gpu"),
+    ("delays", "gpu"),
+    ("shipped", RECORDED),
     ("opinfo", "gpu"),
     ("published", RECORDED),
     ("others", RECORDED),
@@ -82,6 +84,16 @@ def here() -> dict:
     import numpy
 
     return {"python": platform.python_version(), "numpy": numpy.__version__, "system": platform.system()}
+
+
+def on_gpu() -> dict:
+    """The same with the GPU and what runs kernels on it."""
+    import torch
+
+    from quack_tutorial.machine import DSL_VERSION
+
+    gpu = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": torch.version.cuda}
+    return here() | gpu | {"dsl": DSL_VERSION}
 
 
 def default_folder() -> Path:

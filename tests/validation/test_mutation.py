@@ -307,7 +307,7 @@ def test_every_kernel_that_ships_has_a_case():
             if isinstance(node, ast.ClassDef) and "cute.kernel" in ast.unparse(node):
                 classes[node.name] = 0
     for made in mutation_cases.cases():
-        for name in {kind.__name__ for kind in type(made.function).__mro__} & classes.keys():
+        for name in {kind.__name__ for kind in type(made.host).__mro__} & classes.keys():
             classes[name] += 1
         assert all(array.dtype != np.float64 for array in made.arguments() if isinstance(array, np.ndarray))
     assert classes and not [name for name, count in classes.items() if not count]

@@ -42,11 +42,7 @@ def test_the_trials_that_the_compiler_is_given_are_right_in_every_type():
     for trial in trials.trials():
         given = trial.arguments()
         simulate(trial.host, *given, check=False)
-        if trial.error is None:
-            found, right = trial.exact(given)
-            assert found.equal(right), trial.name
-        else:
-            assert trial.error(given) <= 1, trial.name
+        assert trial.error(given) <= 1, trial.name
 
 
 def test_what_is_recorded_tried_what_the_rule_gives():

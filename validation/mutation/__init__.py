@@ -40,8 +40,9 @@ from pathlib import Path
 from cutesim import NotSimulated, SimulationError
 from cutesim.mutants import KINDS, Mutant, applied, mutants_of
 from quack_tutorial.records import suite as report
-from validation.mutation.inputs import Case, cases
+from validation.mutation.inputs import cases
 from validation.mutation.locator import Locator, Log
+from validation.outputs import Case
 
 LEAST_SCORE = 0.95
 SAMPLE, SAMPLE_SEED = 30, 2026
@@ -253,7 +254,7 @@ def run(sample: bool, progress) -> report.Suite:
 
 def _modules(chosen) -> list:
     """The modules of the cases' kernels and those of this package's kernels that they may use."""
-    names = {type(case.function).__module__ for case in chosen}
+    names = {type(case.host).__module__ for case in chosen}
     names |= {name for name in sys.modules if name.startswith("quack_tutorial.kernels.")}
     return [sys.modules[name] for name in sorted(names) if getattr(sys.modules[name], "__file__", None)]
 

@@ -13,7 +13,6 @@ from importlib import import_module
 
 import numpy as np
 
-from cutesim.simulation import simulate
 from quack_tutorial import reference
 from quack_tutorial.kernels import copy
 from quack_tutorial.kernels.config import Config
@@ -23,29 +22,11 @@ from quack_tutorial.operations import OPERATIONS
 from quack_tutorial.shipped import COLUMNS, KERNELS, MATRIX, PARTS, TARGETS, element
 from validation import outputs
 from validation.mutation import kernels as mutation_kernels
+from validation.outputs import Case
 from validation.rows import STREAMING
 
-MAX_STEPS = 200_000
 IGNORED = -100
 MANY_WARPS = (544, 544, 2)  # threads a row, threads a block, blocks a row: 34 warps, that agree in two steps
-
-
-@dataclass(frozen=True)
-class Case:
-    """A kernel with inputs: `arguments()` gives fresh ones, `error(arguments)` the largest error over what is tolerated."""
-
-    name: str
-    function: object
-    arguments: object
-    error: object
-
-    def run(self, **how):
-        """(Run, what is wrong with the outputs or ""); the fast mode raises SimulationError at a wrong access."""
-        arguments = self.arguments()
-        run = simulate(self.function, *arguments, max_steps=MAX_STEPS, **how)
-        with np.errstate(all="ignore"):
-            error = self.error(arguments)
-        return run, "" if error <= 1 else "the output is wrong"
 
 
 def cases() -> list[Case]:

@@ -506,3 +506,15 @@ gathers(count, out) @launched(32, blocks=300):
             out[0] = seen
 ''',
 )
+
+
+@cute.jit
+def host_writes(x: cute.Tensor, out: cute.Tensor):
+    out[0] = 7.0  # here
+    takes_shared_memory_kernel(x, out, 32).launch(grid=[1, 1, 1], block=[32, 1, 1])
+
+
+@cute.jit
+def host_prints(x: cute.Tensor, out: cute.Tensor):
+    print(f"{x.iterator} {x!r}")
+    takes_shared_memory_kernel(x, out, 32).launch(grid=[1, 1, 1], block=[32, 1, 1])

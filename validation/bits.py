@@ -1,0 +1,43 @@
+"""Suite `bits`: in what order each version of each ladder adds, and whether its rows depend on anything but the row.
+
+`cutesim.sums.same_bits` runs a version in other batches, places, neighbourhoods and orders of its warps. The first launch of each
+is tried, on rows of whole vectors and on rows that start anywhere; of its results the one with most terms is shown.
+"""
+
+from __future__ import annotations
+
+from cutesim.sums import same_bits, trees
+from quack_tutorial.operations import OPERATIONS
+from quack_tutorial.operations.our_launches import FINAL
+from quack_tutorial.records import suite as report
+from validation.formulas import arguments, takes
+
+CASES = ("float32", 256), ("float32", 331)
+
+
+def run(sample, progress) -> report.Suite:
+    """Try every version of every ladder."""
+    rows = []
+    for name, operation in OPERATIONS.items():
+        versions = {version: ours for version, ours in operation.ladder.items() if version != FINAL}
+        for version, ours in (versions | {FINAL: operation.ours}).items():
+            for dtype, N in CASES[:1] if sample else CASES:
+                if not takes(ours, dtype, N) or sample and version != FINAL:
+                    continue
+                progress(f"{name}, {version}, {N}")
+                host, made = arguments(ours, dtype, N)
+                firsts = [made_of.ravel()[0] for made_of in trees(host, *made, check=False).values()]
+                tree, bits = max(firsts, key=lambda tree: len(tree.terms)), same_bits(host, *made)
+                where = (
+                    "the same everywhere"
+                    if bits
+                    else "others " + str(bits).split(" otherwise ")[-1].partition(" than")[0]
+                )
+                rows.append((name, version, dtype, N, len(tree.terms), tree.depth, where))
+    return report.Suite(
+        "bits",
+        "How deep is the tree of each sum, and does a row have the same bits everywhere?",
+        ("operation", "version", "type", "columns", "terms", "additions", "a row's bits"),
+        tuple(rows),
+        checked=len(rows),
+    )
