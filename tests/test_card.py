@@ -39,7 +39,8 @@ def test_the_environment_comes_before_the_machine_and_the_machine_before_the_boo
 def test_a_gpu_that_the_table_lacks_is_what_the_driver_says(monkeypatch):
     with_gpu(monkeypatch, "NVIDIA A10G", (8, 6), sms=80, bandwidth_gb_s=600, memory_gb=24)
     found = card.selected()
-    assert (found.card, found.sms, found.threads_per_sm, found.capability) == ("a10g", 80, 1536, (8, 6))
+    got = (found.card, found.sms, found.threads_per_sm, found.capability)
+    assert got == ("a10g", 80, 1536, (8, 6))
     assert card.nearest_recorded(("h200", "h100")) == "h100"
     card.here.cache_clear()
     with_gpu(monkeypatch, "NVIDIA Unheard")  # of which the driver says nothing
@@ -49,7 +50,8 @@ def test_a_gpu_that_the_table_lacks_is_what_the_driver_says(monkeypatch):
 def test_the_driver_is_asked_for_sms_and_bandwidth(monkeypatch):
     numbers = dict(NumGpuCores=6912, MemoryBusWidth=5120, MaxClockInfo=1593, MemoryInfo=80 << 30)
     monkeypatch.setattr(machine, "load_nvml", lambda: Nvml([("NVIDIA A100X", (8, 0))], **numbers))
-    assert machine.gpu_numbers("NVIDIA A100X") == {"sms": 108, "bandwidth_gb_s": 2039, "memory_gb": 86}
+    wanted = {"sms": 108, "bandwidth_gb_s": 2039, "memory_gb": 86}
+    assert machine.gpu_numbers("NVIDIA A100X") == wanted
     assert machine.gpu_numbers("another") is None
     monkeypatch.setattr(machine, "load_nvml", lambda: None)
     assert machine.gpu_numbers("NVIDIA A100X") is None
@@ -61,33 +63,27 @@ def test_records_are_those_of_the_card_or_of_the_one_most_like_it(monkeypatch):
     assert records.folder("h100").name == "h100"
     monkeypatch.setenv(card.VARIABLE, "h100")
     assert records.folder().name == "h100"
-    with pytest.raises(ValueError, match="nothing is recorded of a card 'l4'; there are h100, h200"):
+    said = "nothing is recorded of a card 'l4'; there are h100, h200"
+    with pytest.raises(ValueError, match=said):
         records.folder("l4")
-    assert set(records.WHOLE) <= set(records.cards()) and all(hardware.gpu(name) for name in records.cards())
+    assert set(records.WHOLE) <= set(records.cards())
+    assert all(hardware.gpu(name) for name in records.cards())
 
 
 def keeps(folder, name, device, gb_s, latency_ns):
     """A file as `quack-tutorial memory --keep` writes it, of a GPU with that read and that latency of HBM."""
-    kept = {
-        "device": device,
-        "driver": "580",
-        "date": "2026-11-26 10:00",
-        "versions": {},
-        "sms": 80,
-        "datasheet_gb_s": None,
-    }
+    kept = {"device": device, "driver": "580", "date": "2026-11-26 10:00"}
+    kept |= {"versions": {}, "sms": 80, "datasheet_gb_s": None}
     kept["points"] = [
         {"series": "in flight", "name": "16 x 4 x 2048", "samples_ns": [1 / gb_s] * 3},
         {"series": "chase", "name": str(1 << 30), "samples_ns": [latency_ns] * 3},
     ]
     place = folder / "quack-tutorial" / f"memory-{name}.json"
     place.parent.mkdir(exist_ok=True)
-    place.write_text(json.dumps(kept), encoding="utf-8")
+    place.write_text(json.dumps(kept), "utf-8")
 
 
-def test_predictions_are_of_this_machine_once_it_was_measured_also_of_a_card_that_nobody_recorded(
-    monkeypatch, tmp_path
-):
+def test_predictions_are_of_this_machine_once_it_was_measured(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with_gpu(monkeypatch, "NVIDIA A10G", (8, 6), sms=80, bandwidth_gb_s=600, memory_gb=24)
     recorded = memory.load().bandwidth_gb_s("HBM")
@@ -95,7 +91,8 @@ def test_predictions_are_of_this_machine_once_it_was_measured_also_of_a_card_tha
     keeps(tmp_path, "another", "NVIDIA Another", 100, 500)
     assert cost.predict(10**9).gb_s == pytest.approx(recorded)
     keeps(tmp_path, "a10g", "NVIDIA A10G", 500, 600)
-    assert cost.predict(10**9).gb_s == pytest.approx(500) and cost.predict(10**9).time_us == pytest.approx(2000)
+    assert cost.predict(10**9).gb_s == pytest.approx(500)
+    assert cost.predict(10**9).time_us == pytest.approx(2000)
     # Little's law with its own SMs and latency: 80 x 1,200 bytes in 600 ns are 160 GB/s; with 500 as the other leg
     assert cost.predict(10**9, 1200).gb_s == pytest.approx((160**-2 + 500**-2) ** -0.5)
     assert str(cost.predict(10**9)).endswith("bound by bandwidth (predicted for this machine)")
@@ -103,7 +100,8 @@ def test_predictions_are_of_this_machine_once_it_was_measured_also_of_a_card_tha
     assert cost.predict(10**9, hierarchy=memory.load()).gb_s == pytest.approx(recorded)
     assert str(cost.predict(10**9, hierarchy=memory.load())).endswith("(predicted)")
     monkeypatch.setenv(card.VARIABLE, "h200")
-    assert cost.predict(10**9).gb_s == pytest.approx(memory.load().bandwidth_gb_s("HBM")) != recorded
+    found = cost.predict(10**9).gb_s
+    assert found == pytest.approx(memory.load().bandwidth_gb_s("HBM")) != recorded
 
 
 def test_the_ruler_is_kept_where_predictions_look_for_it(monkeypatch, tmp_path, capsys):
@@ -131,7 +129,8 @@ def test_the_ruler_needs_no_kernel_that_ampere_lacks():
     from bench import memory as measured
     from quack_tutorial import compiler
 
-    mine = [case for case in measured.compiled_cases() if case[0].startswith(measured.RULER_KERNELS)]
+    every = measured.compiled_cases()
+    mine = [case for case in every if case[0].startswith(measured.RULER_KERNELS)]
     assert len(mine) == 2 + len(measured.WIDTHS) * len(measured.LOADS)
     for name, kernel, specs in (mine[0], mine[1], mine[-1]):
         assert compiler.ptx(kernel, *specs, arch="sm_80"), name

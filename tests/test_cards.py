@@ -97,7 +97,8 @@ def wrong_boxes(page) -> list[str]:
             label = box.summary.get_text() if box.name == "details" else ""
             card = next((name for name in records.cards() if f"qt-of-{name}" in box["class"]), None)
             own = hardware.called(card) if card else label
-            words = re.sub(r"earlier kernel's, on one NVIDIA \w+", "", words)  # what changed kernels were compared on
+            # what changed kernels were compared on
+            words = re.sub(r"earlier kernel's, on one NVIDIA \w+", "", words)
             devices = set(re.findall(r"\b[Oo]n (?:this |one |\d+ )?NVIDIA ([A-Z]+\d+)", words))
             found += [f"{own}: {device}" for device in devices if not own.endswith(device)]
             if re.search(r": of (the|a) |:( [+-]?\d+ us predicted\.)? not yet measured", words):
@@ -111,7 +112,7 @@ def wrong_boxes(page) -> list[str]:
 def test_every_box_of_the_built_site_shows_its_own_card(root):
     pages = sorted((built_site(root) / "notebooks").glob("[0-9]*.html"))
     assert len(pages) > 10
-    told = [f"{page.stem}: {wrong}" for page in pages for wrong in wrong_boxes(page.read_text(encoding="utf-8"))]
+    told = [f"{page.stem}: {wrong}" for page in pages for wrong in wrong_boxes(page.read_text("utf-8"))]
     assert not told, "\n".join(told)
 
 
@@ -135,7 +136,8 @@ def test_each_card_has_its_answer(extension):
 
 def folded(folds, answers, title="Answer"):
     """An answer's fold as HTML."""
-    written, given = Written(), {"prediction": 1, "answer": next(iter(answers.values())), "of_cards": answers}
+    written = Written()
+    given = {"prediction": 1, "answer": next(iter(answers.values())), "of_cards": answers}
     folds.visit_fold(written, folds.Fold(label=title, **given, classes=["qt-answered"]))
     lists = "".join(folds.of_card(card, answer, answers) for card, answer in answers.items())
     return f'{written.body[0]}<div class="qt-verdicts">{lists}</div></details>'
@@ -152,7 +154,7 @@ def test_the_switch_by_keyboard_and_without_scripts(root, extension, tmp_path):
     with_static(root, tmp_path)
     folds = extension["folds"]
     shown = "".join(extension["cards"].SHOWN.format(card=card) for card in ("h100", "h200"))
-    (tmp_path / "_static/cards.css").write_text(shown, encoding="utf-8")
+    (tmp_path / "_static/cards.css").write_text(shown, "utf-8")
     answers = folds.answers_in(judged(extension, 4000, 100))
     cells = cell(folds, "4,000 GB/s", "<pre>100 GB/s</pre>") + cell(
         folds, "36 cases", "<p>Not measured on an H100 yet.</p>"
@@ -164,13 +166,15 @@ def test_the_switch_by_keyboard_and_without_scripts(root, extension, tmp_path):
     head = '<link rel="stylesheet" href="../_static/cards.css">'
     head += f'<script src="../_static/cards.js" data-cards="{names}"></script></head>'
     (tmp_path / "notebooks").mkdir()
-    (tmp_path / "notebooks/page.html").write_text(page.replace("</head>", head, 1), encoding="utf-8")
+    (tmp_path / "notebooks/page.html").write_text(page.replace("</head>", head, 1), "utf-8")
     seen = driven(root, "cards", tmp_path)
     of_h200, of_h100 = ["4,000 GB/s", "36 cases"], ["100 GB/s", "Not measured on an H100 yet."]
     assert seen["first"] == of_h200
     assert seen["judged"][:2] == ["On an H200:", "GB/s: you said 100, it is 4,000: off"]
-    unjudged = ["On an H100:", "GB/s: 100"]  # what was judged stays with the card by whose answer it was
-    assert seen["switched"][0] == seen["followed"] == seen["reloaded"][0] == seen["forbidden"] == of_h100
+    # what was judged stays with the card by whose answer it was
+    unjudged = ["On an H100:", "GB/s: 100"]
+    found = seen["switched"][0]
+    assert found == seen["followed"] == seen["reloaded"][0] == seen["forbidden"] == of_h100
     assert seen["switched"][1][:2] == seen["reloaded"][1][:2] == unjudged
     assert seen["back"][:2] == seen["judged"][:2]
     assert seen["plain"] == ["4,000 GB/s", "On an H100", "36 cases", "On an H100"]

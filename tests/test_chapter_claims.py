@@ -76,8 +76,10 @@ def memory_of(name):
 def ladder_of(name, operation, dtype, N):
     """{version: share} as recorded on the card of that name."""
     found = bench.load_records(bench.default_folder(name), operation=operation, series="ladder")
-    held = {key: cell for key, (_, cell) in bench.latest_cells(found).items() if (key.dtype, key.N) == (dtype, N)}
-    return {r.provider: r.fraction_of_ceiling for cell in held.values() for r in cell.results if r.status == "ok"}
+    every = bench.latest_cells(found).items()
+    held = {key: cell for key, (_, cell) in every if (key.dtype, key.N) == (dtype, N)}
+    right = [r for cell in held.values() for r in cell.results if r.status == "ok"]
+    return {r.provider: r.fraction_of_ceiling for r in right}
 
 
 # Chapter 1 -----------------------------------------------------------------------------------------------------------
@@ -90,20 +92,23 @@ def test_bytes_in_flight_decide_the_bandwidth(by):
     best = chip.bandwidth_gb_s("HBM")
     promised = cost.needed_bytes(best, chip.latency_ns("HBM"), chip.sms)
     assert 0.8 < 32 * 1024 / promised / by(3, 4) < 1
-    assert speed["4 x 4 x 2048"] > 0.95 * best > speed["8 x 1 x 2048"] > speed["4 x 1 x 2048"]  # 32, 16, 8 KiB
+    # 32, 16, 8 KiB
+    assert speed["4 x 4 x 2048"] > 0.95 * best > speed["8 x 1 x 2048"] > speed["4 x 1 x 2048"]
     assert speed["4 x 4 x 2048"] == approx(speed["16 x 1 x 2048"], rel=0.03)  # chapter 3, too
 
 
 def test_strides_and_waiting(by):
     chip, useful = memory.load(), {name: 1 / point.ns for name, point in points("stride").items()}
-    assert useful["8 + 0"] == approx(useful["1 + 0"] / 8, rel=0.1) and useful["32 + 0"] < useful["8 + 0"] / 2
+    assert useful["8 + 0"] == approx(useful["1 + 0"] / 8, rel=0.1)
+    assert useful["32 + 0"] < useful["8 + 0"] / 2
     assert all(0.7 < useful[late] / useful["1 + 0"] < 0.8 for late in ("1 + 1", "1 + 4", "1 + 8"))
     assert useful["1 + 16"] / useful["1 + 0"] == approx(by(0.75, 0.87), abs=0.01)
     for stride, sectors in ((8, 1), (16, 2)):  # a sector alone costs 64 bytes
         of_sectors = 8 * 128 * useful[f"{stride} + 0"]
         assert sectors * of_sectors == approx(chip.bandwidth_gb_s("HBM"), rel=0.05)
     ns = {name: point.ns for name, point in points("latency").items()}
-    assert all(0.5 < ns[name] / ns["chase shared"] < 1.2 for name in ("shuffle", "barrier 32", "barrier 256"))
+    every = ("shuffle", "barrier 32", "barrier 256")
+    assert all(0.5 < ns[name] / ns["chase shared"] < 1.2 for name in every)
     assert 2 < ns["barrier 1024"] / ns["chase shared"] < 3
     assert ns["chase peer"] < chip.latency_ns("L2")
     assert ns["ping-pong"] > chip.latency_ns("HBM") / 2
@@ -111,7 +116,8 @@ def test_strides_and_waiting(by):
         of_blocks = [[chip.cluster_barrier_ns(b, threads, release) for b in (2, 4, 8)] for release in (False, True)]
         assert all(max(ns) < 1.12 * min(ns) for ns in of_blocks)
         assert min(of_blocks[1]) > 3.5 * max(of_blocks[0])
-    assert (chip.cluster_barrier_ns(4, 32, release=True) > chip.latency_ns("HBM")) == by(False, True)
+    found = chip.cluster_barrier_ns(4, 32, release=True) > chip.latency_ns("HBM")
+    assert found == by(False, True)
     none, block, cluster = (p.ns for p in chip.series("reread"))
     assert none == approx(block, rel=0.01) == approx(chip.latency_ns("L1"), rel=0.02)
     assert cluster == approx(chip.latency_ns("L2"), rel=0.05)
@@ -120,7 +126,8 @@ def test_strides_and_waiting(by):
 def test_bank_conflicts_hide_behind_hbm_until_they_take_longer(by):
     chip = memory.load()
     for point in chip.series("beside"):
-        shared, hbm = 8 * chip.point("conflict", point.name).ns, 2048 * chip.sms / chip.bandwidth_gb_s("HBM")
+        shared = 8 * chip.point("conflict", point.name).ns
+        hbm = 2048 * chip.sms / chip.bandwidth_gb_s("HBM")
         both = 2048 * chip.sms * point.ns
         if (point.name, by(1, 0)) == ("16", 1):
             assert 1.2 * hbm < both < hbm + shared
@@ -139,7 +146,8 @@ def test_atomics_cost_their_most_wanted_word_or_all_their_sectors():
 
 
 def test_what_publishing_at_a_cluster_barrier_costs_is_where_the_cards_differ(on_an_h100):
-    h200, h100 = ({n: p.ns for n, p in points("latency", memory_of(name)).items()} for name in ("h200", "h100"))
+    h200 = {n: p.ns for n, p in points("latency", memory_of("h200")).items()}
+    h100 = {n: p.ns for n, p in points("latency", memory_of("h100")).items()}
     for name, ns in h200.items():
         assert h100[name] == approx(ns, rel=0.03)
     h200, h100 = (memory_of(name) for name in ("h200", "h100"))
@@ -152,8 +160,10 @@ def test_what_publishing_at_a_cluster_barrier_costs_is_where_the_cards_differ(on
 
 
 def test_where_many_addresses_become_cheaper_is_not_the_card_s(on_an_h100):
-    h100, h200 = ({n: p.ns for n, p in points("atomic", memory_of(name)).items()} for name in ("h100", "h200"))
-    assert h100["32 x 1 x 512"] < 0.7 * h100["32 x 1 x 1024"] and h200["32 x 1 x 1024"] < 0.7 * h200["32 x 1 x 512"]
+    h100 = {n: p.ns for n, p in points("atomic", memory_of("h100")).items()}
+    h200 = {n: p.ns for n, p in points("atomic", memory_of("h200")).items()}
+    assert h100["32 x 1 x 512"] < 0.7 * h100["32 x 1 x 1024"]
+    assert h200["32 x 1 x 1024"] < 0.7 * h200["32 x 1 x 512"]
 
 
 def test_a_loop_keeps_in_flight_what_its_source_says(on_an_h100):
@@ -193,12 +203,14 @@ def test_a_tile_of_vectors_has_as_many_loads_as_its_row_fills():
     """Chapters 5, 7, 8, 9 and 11: the compiler leaves out what lies behind the end of every row of that length."""
     expected = {1024: (1, 1), 4096: (4, 2), 16384: (4, 4)}
     for (operation, version), N in product((("softmax", "vectors"), ("cross-entropy", "in flight")), expected):
-        assert tuple(max(made(operation, version, dtype, N).at_once) for dtype in BOTH) == expected[N]
+        found = tuple(max(made(operation, version, dtype, N).at_once) for dtype in BOTH)
+        assert found == expected[N]
     assert [made("rmsnorm", "vectors", "bfloat16", N).at_once[0] for N in (1024, 4096)] == [1, 2]
     # The compiler unrolls the loop of rows of 4,096 by itself, and has too few registers for the gradient's four.
     assert [made("cross-entropy", "vectors", dtype, 4096).at_once[0] for dtype in BOTH] == [3, 2]
     assert [made("cross-entropy", "vectors", dtype, 16384).at_once[0] for dtype in BOTH] == [1, 1]
-    assert [made("cross-entropy backward", "vectors", dtype, 16384).at_once[1] for dtype in BOTH] == [3, 2]
+    found = [made("cross-entropy backward", "vectors", dtype, 16384).at_once[1] for dtype in BOTH]
+    assert found == [3, 2]
     for operation, N in product(("softmax", "rmsnorm"), (4096, 16384)):  # a row in registers: 128 bytes at once
         assert made(operation, "registers", "float32", N).at_once[0] == 8
 
@@ -246,18 +258,22 @@ def test_the_best_read_and_the_best_copy_beside_the_model():
 
 
 def test_all_but_eager_keep_pace_with_a_copy_on_an_h100(by):
-    behind = {each.name for each in qt.recorded("softmax", "float32", N=4096).speeds if each.of_copy < 0.97}
+    every = qt.recorded("softmax", "float32", N=4096).speeds
+    behind = {each.name for each in every if each.of_copy < 0.97}
     assert "eager" in behind and (len(behind) == 1) == by(False, True)
     assert ours("softmax", "float32", 256).of_copy > 0.97  # short rows do
 
 
 def test_a_copy_gains_by_coalescing_and_then_by_a_hint(by):
     for N in (1024, 4096, 8192):
-        copy = {each.name: each.of_copy for each in qt.recorded("copy", "float32", N=N, ladder=True).speeds}
+        every = qt.recorded("copy", "float32", N=N, ladder=True).speeds
+        copy = {each.name: each.of_copy for each in every}
         assert copy["coalesced"] > by(5, 4.5) * copy["thread"]
-        assert all(0 <= copy[version] - copy["coalesced"] < 0.04 for version in ("vectors", "any row", "async"))
+        every = ("vectors", "any row", "async")
+        assert all(0 <= copy[version] - copy["coalesced"] < 0.04 for version in every)
         assert copy["what ships"] > copy["vectors"]
-    assert round(100 * share("vectors", "float32", 4096, "copy")) == by(93, 94)  # the notation's page, of the ruler
+    # the notation's page, of the ruler
+    assert round(100 * share("vectors", "float32", 4096, "copy")) == by(93, 94)
 
 
 def test_loads_of_2_bytes_cost_a_fifth_of_the_copy_where_memory_is_fast(on_an_h200):
@@ -301,7 +317,8 @@ def test_softmax_online_alone_does_not_pay():
         found = {N: qt.recorded("softmax", dtype, N=N, ladder=True) for N in (*ROWS, LONG)}
         return [N for N, each in found.items() if each["three-pass"].us > times * each["online"].us]
 
-    assert gaining("float32", 1.01) == [4096, 16384, 32768, LONG] and gaining("bfloat16", 1.03) == [LONG]
+    assert gaining("float32", 1.01) == [4096, 16384, 32768, LONG]
+    assert gaining("bfloat16", 1.03) == [LONG]
 
 
 def test_each_further_rung_of_softmax(by):
@@ -318,7 +335,8 @@ def test_each_further_rung_of_softmax(by):
     # One read is the largest step until registers spill.
     assert share("registers", "float32", LONG) < 0.5 * share("vectors", "float32", LONG)
     assert share("registers", "float32", LONG) == approx(0.25, abs=0.02)
-    assert [N for N in (*ROWS, LONG) if made("softmax", "registers", "float32", N).spilled] == [LONG]
+    found = [N for N in (*ROWS, LONG) if made("softmax", "registers", "float32", N).spilled]
+    assert found == [LONG]
     assert share("cluster", "float32", LONG) > 0.9
     assert ours("softmax", "float32", by(LONG, 262144)).of_copy > 0.9
     for _, _, model, measured, *_ in rung("softmax", "registers", sizes=ROWS[:-1], dtypes=("float32",)).rows:
@@ -328,9 +346,11 @@ def test_each_further_rung_of_softmax(by):
 
 def test_predictions_from_source_follow_their_reasons():
     kernel = made("softmax", "registers", "float32", 16384)
-    assert (kernel.threads, kernel.registers, kernel.in_flight, resident(kernel)) == (512, 64, 64 * 1024, 2)
+    found = (kernel.threads, kernel.registers, kernel.in_flight, resident(kernel))
+    assert found == (512, 64, 64 * 1024, 2)
     kernel = made("softmax", "cluster", "float32", LONG)  # chapter 6
-    assert (kernel.threads, kernel.registers, kernel.spilled, resident(kernel, kernel.smem)) == (512, 63, 0, 2)
+    found = (kernel.threads, kernel.registers, kernel.spilled, resident(kernel, kernel.smem))
+    assert found == (512, 63, 0, 2)
 
 
 def test_short_rows_of_vectors_wait_for_more_than_their_loads():
@@ -380,15 +400,19 @@ def test_a_rule_s_sizes_of_rmsnorm_s_gradient_beside_those_of_sweeps(on_an_h100)
 
 
 def test_the_rungs_of_rmsnorm():
-    assert "thread" not in qt.recorded("rmsnorm", "float32", N=4096, ladder=True).names  # one thread a row is wrong
+    # one thread a row is wrong
+    assert "thread" not in qt.recorded("rmsnorm", "float32", N=4096, ladder=True).names
     for N in ROWS:
-        assert share("thread", "bfloat16", N, "rmsnorm") < 0.1 < share("block", "bfloat16", N, "rmsnorm") - 0.2
-        assert share("vectors", "float32", N, "rmsnorm") < 0.75 or N <= 8192  # they pay while L2 answers
+        got = share("thread", "bfloat16", N, "rmsnorm")
+        assert got < 0.1 < share("block", "bfloat16", N, "rmsnorm") - 0.2
+        # they pay while L2 answers
+        assert share("vectors", "float32", N, "rmsnorm") < 0.75 or N <= 8192
         for dtype in BOTH:  # rows and async do not pay
             registers, rows, late = (share(one, dtype, N, "rmsnorm") for one in ("registers", "rows", "async"))
             assert rows < registers + 0.01 and late < rows + 0.01
     assert share("vectors", "float32", 4096, "rmsnorm") > 0.85
-    registers, rows = (made("rmsnorm", name, "float32", 1024).registers for name in ("registers", "rows"))
+    registers = made("rmsnorm", "registers", "float32", 1024).registers
+    rows = made("rmsnorm", "rows", "float32", 1024).registers
     assert rows > 1.8 * registers
     found = [made("rmsnorm", name, "float32", LONG) for name in ("read twice", "cluster")]
     assert [(kernel.threads, kernel.registers) for kernel in found] == [(256, 64), (512, 75)]
@@ -406,25 +430,29 @@ def test_rmsnorm_backward_atomics_and_parts(by):
     for dtype in BOTH:
         assert per_us(dtype, 16384) > 3 * per_us(dtype, 1024)
         for N in (1024, 4096, 8192):
-            parts, atomics = (share(one, dtype, N, "rmsnorm backward") for one in ("parts", "atomics"))
+            parts = share("parts", dtype, N, "rmsnorm backward")
+            atomics = share("atomics", dtype, N, "rmsnorm backward")
             assert parts > by(4, 2) * atomics
         assert made("rmsnorm backward", "parts", dtype, 8192).spilled == 0
         assert made("rmsnorm backward", "parts", dtype, 16384).spilled > 0
     for dtype, N in product(BOTH, (1024, 4096)):  # the chapter's largest step up to 4096
         steps = {}
         for operation in ("rmsnorm", "rmsnorm backward"):
-            climbed = [s for s in qt.recorded(operation, dtype, N=N, ladder=True).speeds if s.name != "vector atomics"]
+            every = qt.recorded(operation, dtype, N=N, ladder=True).speeds
+            climbed = [s for s in every if s.name != "vector atomics"]
             steps |= {(operation, after.name): before.us / after.us for before, after in zip(climbed, climbed[1:])}
         assert max(steps, key=steps.get) == ("rmsnorm backward", "parts")
 
 
 def test_rmsnorm_backward_pipelined(by):
     def gain(dtype, N):
-        parts, pipelined = (share(one, dtype, N, "rmsnorm backward") for one in ("parts", "pipelined"))
+        parts = share("parts", dtype, N, "rmsnorm backward")
+        pipelined = share("pipelined", dtype, N, "rmsnorm backward")
         return 1 - parts / pipelined
 
     assert (gain("bfloat16", 4096) > 0.05) == by(True, False) and gain("bfloat16", 8192) > 0.05
-    assert gain("bfloat16", 1024) < 0 and gain("float32", 1024) < 0.01 and abs(gain("float32", 4096)) < 0.02
+    assert gain("bfloat16", 1024) < 0 and gain("float32", 1024) < 0.01
+    assert abs(gain("float32", 4096)) < 0.02
     busy = [profile.load()("rmsnorm backward", one, 4096).of_main("dram_percent") for one in ("parts", "pipelined")]
     assert busy[1] > busy[0] + 2 and by([round(one) for one in busy] == [73, 85], True)
 
@@ -433,7 +461,8 @@ def test_two_times_of_the_same_kernel_agree_as_chapter_8_says(by):
     """From 4,096 numbers on `rows` has one row a block, and is the kernel of `registers`."""
     cases = product(("rmsnorm", "softmax", "cross-entropy"), BOTH, ROWS[1:])
     found = (qt.recorded(operation, dtype, N=N, ladder=True) for operation, dtype, N in cases)
-    off = sorted(abs(each["rows"].us / each["registers"].us - 1) for each in found if "registers" in each.names)
+    both = [each for each in found if "registers" in each.names]
+    off = sorted(abs(each["rows"].us / each["registers"].us - 1) for each in both)
     assert off[-3] < 0.001 and off[-1] < by(0.02, 0.001)
 
 
@@ -449,7 +478,8 @@ def test_cross_entropy_online(by):
         assert (loss_us("online", dtype, N) > 1.05 * loss_us("two-pass", dtype, N)) == slower
     assert loss_us("online", "float32", 16384) < 0.7 * loss_us("two-pass", "float32", 16384)
     # In bfloat16 it waits for its own instructions.
-    two, one = (profile.load()("cross-entropy", name, 16384).of_main for name in ("two-pass", "online"))
+    two = profile.load()("cross-entropy", "two-pass", 16384).of_main
+    one = profile.load()("cross-entropy", "online", 16384).of_main
     assert one("instructions") > 1.8 * two("instructions") and one("issue_percent") > 80
 
 
@@ -466,12 +496,14 @@ def test_cross_entropy_two_pass_finds_half_of_its_second_read_in_l1():
 def test_cross_entropy_vectors_and_in_flight(by):
     lengths = (*ROWS[:4], LONG)
     assert [N for N in lengths if share("vectors", "float32", N, "cross-entropy") < 0.92] == [1024]
-    behind = [N for N in lengths if loss_us("vectors", "bfloat16", N) > 0.6 * loss_us("vectors", "float32", N)]
+    wide, narrow = ({N: loss_us("vectors", dtype, N) for N in lengths} for dtype in BOTH)
+    behind = [N for N in lengths if narrow[N] > 0.6 * wide[N]]
     assert behind == by([*lengths], [1024, 4096])
     for dtype, N in (("float32", 1024), ("bfloat16", 1024), ("bfloat16", 16384)):
         assert loss_us("in flight", dtype, N) > 1.05 * loss_us("vectors", dtype, N)
     for dtype in BOTH:
-        assert loss_us("in flight", dtype, 4096) == approx(loss_us("vectors", dtype, 4096), rel=0.05)
+        found = loss_us("in flight", dtype, 4096)
+        assert found == approx(loss_us("vectors", dtype, 4096), rel=0.05)
     assert loss_us("in flight", "bfloat16", LONG) < loss_us("vectors", "bfloat16", LONG)
     assert made("cross-entropy", "in flight", "bfloat16", 16384).registers == 80
 
@@ -487,8 +519,10 @@ def test_cross_entropy_in_bfloat16_is_held_back_by_instructions(by):
     assert max(rows("dram_percent"), rows("issue_percent")) < by(70, 85)
     assert fast("dram_percent") > rows("dram_percent") + 10 and fast("dram_percent") > 85
     assert rows("warps") < 0.65 * fast("warps")
-    assert loss_us("fast exp", "bfloat16", 16384) < by(0.7, 0.9) * loss_us("rows", "bfloat16", 16384)
-    fast, rows = (share(version, "float32", 16384, "cross-entropy") for version in ("fast exp", "rows"))
+    found = loss_us("fast exp", "bfloat16", 16384)
+    assert found < by(0.7, 0.9) * loss_us("rows", "bfloat16", 16384)
+    fast = share("fast exp", "float32", 16384, "cross-entropy")
+    rows = share("rows", "float32", 16384, "cross-entropy")
     assert fast < rows + 0.02
 
 
@@ -515,19 +549,23 @@ def test_case_files_what_each_verdict_rests_on(by):
     assert 0.45 < at["eager"].of_copy < 0.5 and 0.6 < at["compile"].of_copy < 2 / 3
     tuned, default = (counted("softmax", name, LONG) for name in ("compile tuned", "compile"))
     if by(True, False):
-        of_tuned, of_default = ([line for line in c.source.splitlines() if "tl." in line] for c in (tuned, default))
+        of_tuned = [line for line in tuned.source.splitlines() if "tl." in line]
+        of_default = [line for line in default.source.splitlines() if "tl." in line]
         assert of_tuned == of_default
     else:
         assert tuned.of_main("warps") == approx(default.of_main("warps") / 2, rel=0.02)
-        twice, once = (tuned.total(name) * 32 / tuned.matrix_bytes for name in ("l1_load_sectors", "dram_read_bytes"))
+        twice = tuned.total("l1_load_sectors") * 32 / tuned.matrix_bytes
+        once = tuned.total("dram_read_bytes") * 32 / tuned.matrix_bytes
         assert twice == approx(2, rel=0.01) and 2 - once / 32 == approx(1 / 8, abs=0.01)
-    liger, lost = counted("softmax", "liger", 65536), 1 - ours("softmax", "float32", 65536, "liger").of_copy
+    liger = counted("softmax", "liger", 65536)
+    lost = 1 - ours("softmax", "float32", 65536, "liger").of_copy
     assert 0.5 * lost < 1 - 2 / (liger.reads + liger.writes) < lost
     # All spilled stores reach L2, which looks up each sector half a time more; most of the loads do not.
     stores, loads = ([liger.total(f"{w}_{what}_sectors") for w in ("l1", "local")] for what in ("store", "load"))
     assert liger.total("l2_sectors_written") / 1.5 == approx(sum(stores), rel=0.02)
     assert liger.total("l2_sectors_read") / 1.5 < loads[0] + 0.2 * loads[1]
-    quack, ships = (counted("softmax", name, LONG).total("instructions") for name in ("quack", "ours"))
+    quack = counted("softmax", "quack", LONG).total("instructions")
+    ships = counted("softmax", "ours", LONG).total("instructions")
     assert quack < 0.5 * ships
     busy = [counted("softmax", name, LONG).of_main("dram_percent") for name in ("quack", "cluster", "ours")]
     assert by(busy[0] + 3 < busy[1] < busy[2] - 3, max(busy) - min(busy) < 1)
@@ -546,11 +584,13 @@ def test_case_files_cudnns_loss_leaves_the_line_through_its_two_shorter_sizes(on
     assert behind["cudnn"].us / behind["ours"].us == approx(1.01, abs=0.003)
     cudnn, quack, ships = cases = [profile.load()("rmsnorm", name, 16384) for name in ("cudnn", "quack", "ours")]
     assert [launch["kernel"] for launch in cudnn.launches] == ["ln_tma_fwd_kernel"]
-    assert cudnn.of_main("blocks") == 132 and cudnn.of_main("warps") == 4 and not cudnn.of_main("l1_load_requests")
+    assert cudnn.of_main("blocks") == 132 and cudnn.of_main("warps") == 4
+    assert not cudnn.of_main("l1_load_requests")
     assert cudnn.reads == approx(1, abs=0.01) and 4 <= cudnn.of_main("smem_bytes") / (2 * 16384) < 5
     assert cudnn.of_main("l1_store_sectors") == cudnn.M
     (timed,) = bench.load_records(operation="rmsnorm")
-    assert all("cuDNN 9.19.0" in caption for caption in (profile.load().origin, results.provenance(timed)))
+    every = (profile.load().origin, results.provenance(timed))
+    assert all("cuDNN 9.19.0" in caption for caption in every)
     after, _, of_ours = (c.of_main("warps") / 4 / (c.of_main("issue_percent") / 100) for c in cases)
     assert after == approx(5.5, abs=0.05) and of_ours == approx(31, abs=0.5)
     assert cudnn.of_main("instructions") < ships.of_main("instructions")
@@ -621,34 +661,43 @@ def test_an_h100_s_cells_below_the_bar_and_their_sweeps(root, on_an_h100):
     found = bench.load_records()
     rows = [row for row in results.rows(found) if row["operation"] != "copy"]
     missed = [row for row in rows if row["verdict"] == "slower"]
-    standing = (root / "bench/STANDING.md").read_text(encoding="utf-8")
-    assert f"Of {len(rows)} cells" in standing and f"{len(rows) - len(missed)} reach 0.995" in standing
+    standing = (root / "bench/STANDING.md").read_text("utf-8")
+    assert f"Of {len(rows)} cells" in standing
+    assert f"{len(rows) - len(missed)} reach 0.995" in standing
     tuned = [row for row in rows if "compile tuned" in row["ratios"]]
     at_four = [row for row in tuned if row["N"] in (1024, 4096, 16384, 65536) and row["M"] > 8192]
-    assert len(tuned) == 98 and len(at_four) == 11 * 2 * 4 and sum(row["N"] == 262144 for row in tuned) == 6
+    assert len(tuned) == 98 and len(at_four) == 11 * 2 * 4
+    assert sum(row["N"] == 262144 for row in tuned) == 6
     others = [row for row in tuned if row not in at_four and row["N"] != 262144]
     assert [(row["operation"], row["dtype"]) for row in others] == 4 * [("softmax", "float32")]
     by_cudnn = [row["operation"] for row in rows if "cudnn" in row["ratios"]]
     assert sorted(by_cudnn) == 6 * ["layernorm"] + 5 * ["rmsnorm"]
     (quack_tuned,) = [row for row in rows if "quack tuned" in row["ratios"]]
-    assert [quack_tuned[key] for key in ("operation", "dtype", "M", "N")] == ["rmsnorm", "float32", 32768, 4096]
+    got = [quack_tuned[key] for key in ("operation", "dtype", "M", "N")]
+    assert got == ["rmsnorm", "float32", 32768, 4096]
     assert quack_tuned["ratios"]["quack tuned"] == approx(1.007, abs=0.0005)
     # Each cell that misses the bar has its line in the table, with its two shares.
-    table = standing.split("| of the best peer | of the ceiling |")[1].split("Thirteen more cells")[0].splitlines()
-    words = (("layernorm", "LayerNorm"), ("rmsnorm", "RMSNorm"), (" residual", " with a residual"), (" back", ", back"))
+    table = standing.split("| of the best peer | of the ceiling |")[1]
+    table = table.split("Thirteen more cells")[0].splitlines()
+    words = (("layernorm", "LayerNorm"), ("rmsnorm", "RMSNorm"))
+    words += ((" residual", " with a residual"), (" back", ", back"))
     for row in missed:
         name = row["operation"]
         for one, other in words:
             name = name.replace(one, other)
         start, size = f"| {name} | {row['dtype']} |", f"{row['M']} x {row['N']}"
-        (numbers,) = [re.findall(r"[01]\.\d+", line) for line in table if line.startswith(start) and size in line]
-        assert any(abs(float(told) - row["ratio_to_best_peer"]) < 0.0006 for told in numbers if len(told) > 4)
-        assert abs(float([told for told in numbers if len(told) == 4][-1]) - row["fraction_of_ceiling"]) <= 0.0051
+        (line,) = [line for line in table if line.startswith(start) and size in line]
+        numbers = re.findall(r"[01]\.\d+", line)
+        to_peer = row["ratio_to_best_peer"]
+        assert any(abs(float(told) - to_peer) < 0.0006 for told in numbers if len(told) > 4)
+        got = abs(float([told for told in numbers if len(told) == 4][-1]) - row["fraction_of_ceiling"])
+        assert got <= 0.0051
 
 
 def test_the_headline_of_the_post_comes_near_for_long_rows_and_less_so_for_the_loss(by):
     def gain(operation):
-        return ours(operation, "float32", 262144, "compile").us / ours(operation, "float32", 262144, "quack").us
+        compiled, quack = (ours(operation, "float32", 262144, name).us for name in ("compile", "quack"))
+        return compiled / quack
 
     assert all(1.35 < gain(operation) < 1.56 for operation in ("softmax", "rmsnorm"))
     # On an H100, where two reads would allow half.
@@ -662,7 +711,8 @@ def test_the_post_s_figures_on_its_own_card(on_an_h100):
     assert climbed["cluster"].gb_s == approx(3010, rel=0.01)
     assert 0.005 < climbed["what ships"].of_peak - climbed["cluster"].of_peak < 0.015
     for N, name in product((65536, 262144), ("quack", "ours")):
-        assert 1.45 < ours("softmax", "float32", N, "compile").us / ours("softmax", "float32", N, name).us < 1.6
+        compiled, other = (ours("softmax", "float32", N, one).us for one in ("compile", name))
+        assert 1.45 < compiled / other < 1.6
     cluster = softmax.LADDER["cluster"](softmax.cutlass.Float32, LONG)
     assert (cluster.blocks_per_row, cluster.threads_per_block) == (8, 512)
 
@@ -688,7 +738,8 @@ def test_model_what_the_step_gains():
     less = ms["stock"] - ms["ours"]
     assert less > saved and 0.5 * less < ms["stock"] - ms["stock, 16-bit loss"] < less
     logits = rows * sizes["vocabulary"] * 2 / 1e9
-    assert all(0.8 * logits < gb["ours"] - gb[name] < 1.4 * logits for name in ("torch.compile", "Liger"))
+    every = ("torch.compile", "Liger")
+    assert all(0.8 * logits < gb["ours"] - gb[name] < 1.4 * logits for name in every)
     assert gb["QuACK"] == approx(gb["ours"], rel=0.01)
 
 
@@ -700,4 +751,5 @@ def test_four_gpus_gain_more_from_float32_most_of_all_where_the_exchange_weighs(
     narrow, wide = speed_ups("bfloat16"), speed_ups("float32")
     gains = {size: wide[size] / narrow[size] for size in wide}
     assert len(gains) == 4 and min(gains.values()) > 1.05
-    assert max(gains, key=gains.get) == (4096, 32000) and min(gains, key=gains.get) == (16384, 151936)
+    assert max(gains, key=gains.get) == (4096, 32000)
+    assert min(gains, key=gains.get) == (16384, 151936)

@@ -2,10 +2,9 @@
 
 import importlib.util
 import json
-import subprocess
-import sys
 
 import pytest
+from running import python
 
 from quack_tutorial import myst
 
@@ -51,11 +50,11 @@ print("answer", json.dumps({"said": said, "both": both, "ptx": ptx, "broken": br
 def answer(root, tmp_path_factory):
     if importlib.util.find_spec("cutlass") is None or importlib.util.find_spec("torch") is None:
         pytest.skip("CuTe DSL or torch is not installed")
-    chapter = myst.cells((root / "notebooks/02-layouts.md").read_text(encoding="utf-8"), "02-layouts")
+    chapter = myst.cells((root / "notebooks/02-layouts.md").read_text("utf-8"), "02-layouts")
     cells = [cell.source for cell in chapter.cells if cell.cell_type == "code"]
     file = tmp_path_factory.mktemp("chapter") / "chapter.py"
-    file.write_text("\n\n".join([*cells, ASK]), encoding="utf-8")
-    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=300, cwd=root)
+    file.write_text("\n\n".join([*cells, ASK]), "utf-8")
+    done = python(str(file), timeout=300, cwd=root)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.rpartition("answer ")[2])
 
@@ -75,7 +74,8 @@ def test_layouts_print_the_same_through_both(answer):
 
 def test_the_kernels_compile_to_what_the_chapter_says(answer):
     sign, copy, transpose, wider, padded, power = answer["ptx"]
-    places = [line.split("[")[1].split("]")[0].partition("+")[2] for line in sign.splitlines() if "st.global" in line]
+    stores = [line for line in sign.splitlines() if "st.global" in line]
+    places = [line.split("[")[1].split("]")[0].partition("+")[2] for line in stores]
     assert sorted({int(place or 0) for place in places}) == [0, 4, 32, 36]
     assert copy.count("ld.global.v4.b32") == 2 and copy.count("st.global.v4.b32") == 2
     assert transpose.count("ld.global.v4.b32") == 2 and transpose.count("st.global.b32") == 8
@@ -86,8 +86,10 @@ def test_the_kernels_compile_to_what_the_chapter_says(answer):
 
 def test_every_mistake_that_the_chapter_offers_is_found_but_the_one_it_names(answer):
     found = {edit: said for edit, found, said in answer["broken"] if found}
-    assert [edit for edit, found, _ in answer["broken"] if not found] == ["`tC[tidx, v]` made `tC[v, tidx]`"]
-    assert len(answer["broken"]) == 15 and {said.partition(": ")[2].partition(":")[0] for said in found.values()} == {
+    got = [edit for edit, found, _ in answer["broken"] if not found]
+    assert got == ["`tC[tidx, v]` made `tC[v, tidx]`"]
+    assert len(answer["broken"]) == 15
+    assert {said.partition(": ")[2].partition(":")[0] for said in found.values()} == {
         "Out of bounds",
         "value is bound first inside a dynamic `if` or loop, so it is gone after it; give it a value before",
         "value changes type in a dynamic `if` or loop",

@@ -12,7 +12,7 @@ from quack_tutorial import cli, machine
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    "words, said",
     [
         ("simulate x.py --html folder", "simulate: folder: Is a directory: name another file"),
         ("pitfalls --out file/x.json", "pitfalls: file: "),  # before anything is measured
@@ -37,14 +37,16 @@ def test_what_is_in_the_way_is_said_in_one_sentence(words, said, tmp_path, monke
     except SystemExit as stop:
         status = stop.code
     out, err = capsys.readouterr()
-    assert status in (1, 2) and said in err and "[Errno" not in err and err.count("\n") == 1 and out == ""
+    assert status in (1, 2) and said in err and "[Errno" not in err and err.count("\n") == 1
+    assert out == ""
 
 
 def test_a_card_that_nobody_knows_is_said_to_be(monkeypatch, capsys):
     monkeypatch.setenv("QUACK_TUTORIAL_CARD", "rtx9090")
     with pytest.raises(SystemExit, match="2"):
         cli.main(["record"])
-    assert "QUACK_TUTORIAL_CARD: hardware has no GPU 'rtx9090': it has h100," in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "QUACK_TUTORIAL_CARD: hardware has no GPU 'rtx9090': it has h100," in said
 
 
 def test_the_folder_of_an_output_is_made(tmp_path, capsys):
@@ -53,7 +55,7 @@ def test_the_folder_of_an_output_is_made(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("error", "status", "said"),
+    "error, status, said",
     [
         (KeyboardInterrupt(), 130, "doctor: stopped by Ctrl-C."),
         (MemoryError("2 TiB"), 2, "memory is too small (2 TiB): take smaller sizes."),
@@ -66,11 +68,12 @@ def test_what_ends_a_command_in_the_middle_is_said(error, status, said, monkeypa
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
-@pytest.mark.parametrize(("place", "status", "said"), [("/dev/full", 2, "No space left on device"), ("&-", 0, "")])
+@pytest.mark.parametrize("place, status, said", [("/dev/full", 2, "No space left on device"), ("&-", 0, "")])
 def test_an_output_that_cannot_be_written(place, status, said):
     line = f'"{sys.executable}" -m quack_tutorial.cli doctor >{place}'
     done = subprocess.run(["sh", "-c", line], stderr=subprocess.PIPE, text=True)
-    assert done.returncode == status and said in done.stderr and done.stderr.count("\n") == bool(said)
+    assert done.returncode == status and said in done.stderr
+    assert done.stderr.count("\n") == bool(said)
 
 
 def test_the_output_of_who_calls_main_is_left_as_it_was(monkeypatch):

@@ -21,7 +21,7 @@ H200 = "an NVIDIA H200, 2026-11-24"
 
 
 @pytest.mark.parametrize(
-    ("origin", "drawn"),
+    "origin, drawn",
     [
         ("Simulated: drawn from a run of bias_kernel.", "simulated"),
         ("Measured on NVIDIA H200, driver 580, 2026-11-24.", f"measured on {H200}"),
@@ -56,7 +56,7 @@ def test_a_figure_is_found_with_its_place_title_and_origin(contents):
 
 
 @pytest.mark.parametrize("name", records.cards())
-def test_every_version_of_the_climb_is_recorded_at_both_lengths_and_has_its_page(root, contents, name):
+def test_every_version_of_the_climb_is_recorded_and_has_its_page(root, contents, name):
     with card.taken_for(name):
         found = [contents.recorded("softmax", "float32", N=N, ladder=True) for N in contents.LENGTHS]
     for version, _, page in contents.CLIMB:
@@ -65,7 +65,7 @@ def test_every_version_of_the_climb_is_recorded_at_both_lengths_and_has_its_page
 
 
 def test_the_climb_is_there_for_each_card_one_of_them_folded(contents, monkeypatch):
-    nodes = pytest.importorskip("docutils.nodes", reason="docutils is not installed, which the cards are made with")
+    nodes = pytest.importorskip("docutils.nodes", reason="docutils is not installed")
     from docutils.frontend import get_default_settings
     from docutils.utils import new_document
 
@@ -89,13 +89,13 @@ def test_the_climb_of_a_card_that_is_recorded_in_part_says_so(contents, tmp_path
     (tmp_path / "l4/bench").mkdir(parents=True)
     monkeypatch.setattr(records, "FOLDER", tmp_path)
     assert "l4" not in records.cards()
-    (tmp_path / "l4/memory.json").write_text("{}", encoding="utf-8")
+    (tmp_path / "l4/memory.json").write_text("{}", "utf-8")
     assert records.cards() == ["l4"]
     assert "4096: not measured on an L4 yet." in contents.FillListings.climb_on(None, "l4")
 
 
 def test_the_card_of_a_heat_map_shows_its_shades(contents):
-    nodes = pytest.importorskip("docutils.nodes", reason="docutils is not installed, which the cards are made with")
+    nodes = pytest.importorskip("docutils.nodes", reason="docutils is not installed")
     table = (
         '<div class="qt-picture"><table class="qt-heat"><thead><tr><th>x</th></tr></thead><tbody>'
         '<tr><th scope="row">1</th><td></td><td style="background: red">99</td></tr>'
@@ -108,9 +108,10 @@ def test_the_card_of_a_heat_map_shows_its_shades(contents):
 
 
 def test_every_chapter_and_lab_is_on_one_level_or_has_none(root):
-    config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
-    placed = [name for names in config["sphinx"]["config"]["html_context"]["levels"].values() for name in names]
-    contents = (root / "_toc.yml").read_text(encoding="utf-8")
+    config = yaml.safe_load((root / "_config.yml").read_text("utf-8"))
+    every = config["sphinx"]["config"]["html_context"]["levels"].values()
+    placed = [name for names in every for name in names]
+    contents = (root / "_toc.yml").read_text("utf-8")
     pages = [page.rpartition("/")[2] for page in re.findall(r"- file: (\S+)", contents)]
     assert len(placed) == len(set(placed)) and set(placed) <= set(pages)
     assert {page for page in pages if page[0].isdigit()} <= set(placed)

@@ -13,12 +13,15 @@ from quack_tutorial.records.statistics import median
 
 
 def hierarchy(**points):
-    made = [memory.Point(series.replace("_", " "), name, facts, ns) for (series, name, facts, ns) in points.values()]
-    where = {"device": "a GPU", "driver": "1", "date": "2026-01-01", "versions": {"nvidia-cutlass-dsl": "4"}}
+    rows = [(series.replace("_", " "), *more) for series, *more in points.values()]
+    made = [memory.Point(*row) for row in rows]
+    where = {"device": "a GPU", "driver": "1"}
+    where |= {"date": "2026-01-01", "versions": {"nvidia-cutlass-dsl": "4"}}
     return memory.Hierarchy(where | {"sms": 100, "datasheet_gb_s": 5000.0}, tuple(made))
 
 
-MADE = hierarchy(hbm=("chase", str(1 << 30), {}, 400.0), stream=("in_flight", "x", {}, 0.00025))  # 400 ns, 4000 GB/s
+# 400 ns, 4000 GB/s
+MADE = hierarchy(hbm=("chase", str(1 << 30), {}, 400.0), stream=("in_flight", "x", {}, 0.00025))
 
 
 def test_littles_law_by_hand():
@@ -28,11 +31,14 @@ def test_littles_law_by_hand():
 
 def test_waiting_and_what_is_busiest_are_legs_of_a_right_triangle():
     whole = cost.predict(4e9, hierarchy=MADE)
-    assert (whole.time_us, whole.gb_s, whole.bound) == (pytest.approx(1000), pytest.approx(4000), "bandwidth")
+    found = (whole.time_us, whole.gb_s, whole.bound)
+    assert found == (pytest.approx(1000), pytest.approx(4000), "bandwidth")
     few = cost.predict(4e9, 1000, MADE)  # 16,000 us of waiting
-    assert (few.time_us, few.gb_s, few.bound) == (pytest.approx(16031, abs=1), pytest.approx(249.5, abs=0.1), "latency")
+    found = (few.time_us, few.gb_s, few.bound)
+    assert found == (pytest.approx(16031, abs=1), pytest.approx(249.5, abs=0.1), "latency")
     even = cost.predict(4e9, 16000, MADE)
-    assert even.time_us == pytest.approx(1000 * 2**0.5) and even.clocks_us["latency"] == pytest.approx(1000)
+    assert even.time_us == pytest.approx(1000 * 2**0.5)
+    assert even.clocks_us["latency"] == pytest.approx(1000)
     assert str(few) == "16,031.2 us at 250 GB/s, bound by latency (predicted)"
     busy = cost.predict(4e9, hierarchy=MADE, instructions=100 * 7128 * 2000)  # 7.128 a ns and SM
     assert (busy.time_us, busy.bound) == (pytest.approx(2000, rel=0.01), "instructions")
@@ -45,10 +51,12 @@ def test_a_further_pass_comes_from_l2_as_far_as_its_rows_fill_two_thirds_of_it(n
     with card.taken_for(name):
         found = memory.load()
     l2 = found.gpu.l2_bytes
-    assert [round(cost.missed(share * l2, found), 2) for share in (0.1, 0.66, 1.0, 1.25, 9)] == [0, 0, 0.57, 1, 1]
+    got = [round(cost.missed(share * l2, found), 2) for share in (0.1, 0.66, 1.0, 1.25, 9)]
+    assert got == [0, 0, 0.57, 1, 1]
     once = cost.predict(1e9, 32768, found, again=(32768,), in_work=0.1 * l2)
     twice = cost.predict(1e9, 32768, found, again=(32768,), in_work=2 * l2)
-    assert twice.clocks_us["bandwidth"] == 2 * once.clocks_us["bandwidth"] and once.time_us < 0.7 * twice.time_us
+    assert twice.clocks_us["bandwidth"] == 2 * once.clocks_us["bandwidth"]
+    assert once.time_us < 0.7 * twice.time_us
 
 
 def off():
@@ -95,12 +103,14 @@ def test_of_what_ships_on_which_it_was_not_fitted_the_model_is_off_by_less_than_
             held = cells.get(CellKey(operation, dtype, counted["M"], N))
             if version != "ours" or held is None:
                 continue
-            nbytes, config = counted["M"] * N * ITEM_BYTES[dtype], sizes(operation, 8 * ITEM_BYTES[dtype], N)
+            nbytes = counted["M"] * N * ITEM_BYTES[dtype]
+            config = sizes(operation, 8 * ITEM_BYTES[dtype], N)
             piece = N * ITEM_BYTES[dtype] // config.blocks_per_row * config.rows_per_block
             at_once = 16 * config.threads_per_block * config.vectors_at_once or piece * max(1, config.stages)
             blocks = cost.blocks_per_sm(counted["threads"], counted["registers"], counted["smem_bytes"])
             written = nbytes * ("W" in OPERATIONS[operation].pattern)
-            told = cost.predict(nbytes, blocks * at_once, chip, written=written, instructions=counted["instructions"])
+            instructions = counted["instructions"]
+            told = cost.predict(nbytes, blocks * at_once, chip, written=written, instructions=instructions)
             every.append((told.time_us + cost.LAUNCH_US) / median(held[1].result("ours").samples_us) - 1)
     assert len(every) == 114 and max(map(abs, every)) < 0.1
 
@@ -116,7 +126,7 @@ def test_the_chart_of_chapter_1_has_the_model_s_bend():
 
 
 @pytest.mark.parametrize(
-    ("threads", "registers", "smem", "blocks"),
+    "threads, registers, smem, blocks",
     [
         (32, 0, 0, 32),  # the most blocks
         (1024, 32, 0, 2),  # the most threads

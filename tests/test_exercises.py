@@ -187,12 +187,14 @@ def bound(statement):
         return {alias.asname or alias.name.partition(".")[0] for alias in statement.names}
     if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
         return {statement.name}
-    return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    every = ast.walk(statement)
+    return {node.id for node in every if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
 def before(sources, exercise):
     """The statements of the cells before an exercise on which it rests."""
-    kept, names = [], {node.id for node in ast.walk(ast.parse(exercise)) if isinstance(node, ast.Name)}
+    kept = []
+    names = {node.id for node in ast.walk(ast.parse(exercise)) if isinstance(node, ast.Name)}
     for source in reversed(sources):
         for statement in reversed(ast.parse(source).body):
             if bound(statement) & names:
@@ -201,7 +203,7 @@ def before(sources, exercise):
     return "\n\n\n".join(kept)
 
 
-@pytest.mark.parametrize(("chapter", "name"), WRONG)
+@pytest.mark.parametrize("chapter, name", WRONG)
 def test_no_wrong_answer_is_called_right(root, chapter, name):
     (path,) = (root / "notebooks").glob(f"{chapter}-*.md")
     cells = chapter_cells(path)

@@ -38,7 +38,8 @@ def judge(*values, guess="guess", asked=("clocks",)):
 
 
 def cell(source, output=None, tags=(), **attributes):
-    node = nodes.container(nb_element="cell_code", classes=["cell", *(f"tag_{tag}" for tag in tags)], **attributes)
+    classes = ["cell", *(f"tag_{tag}" for tag in tags)]
+    node = nodes.container(nb_element="cell_code", classes=classes, **attributes)
     node += nodes.container("", nodes.literal_block(source, source), nb_element="cell_code_source")
     if output is not None:
         node += nodes.container("", nodes.literal_block(output, output), nb_element="cell_code_output")
@@ -109,8 +110,11 @@ def test_a_prediction_that_is_not_judged_is_a_warning(folds, monkeypatch):
 
 
 def test_what_is_asked_is_read_from_the_cell(folds):
-    assert folds.guess_of('guess = {"a": None, "b: x | y": None}  # here') == ("guess", ("a", "b: x | y"))
-    for other in ("guess = None", 'guess = {"a": 1}', 'x = {"a": None}', "f()", "a = b = 1\nc = 2", "%time"):
+    found = folds.guess_of('guess = {"a": None, "b: x | y": None}  # here')
+    assert found == ("guess", ("a", "b: x | y"))
+    cases = ("guess = None", 'guess = {"a": 1}', 'x = {"a": None}')
+    cases += ("f()", "a = b = 1\nc = 2", "%time")
+    for other in cases:
         assert folds.guess_of(other) == ("", ())
     form = folds.form(3, ("a < b", "of the types: float32 | bfloat16"))
     assert "<label>a &lt; b <input" in form and "of the types <select>" in form
@@ -152,20 +156,20 @@ print(6 * 7)
 
 
 @pytest.mark.parametrize("strict", ["", "1"])
-def test_a_cell_that_raised_or_wrote_to_stderr_is_named_and_fails_a_strict_build_alone(root, tmp_path, strict):
+def test_a_cell_that_raised_or_wrote_to_stderr_fails_a_strict_build(root, tmp_path, strict):
     yaml = pytest.importorskip("yaml", reason="the settings are YAML")
     dry = subprocess.run(["make", "-n", "-B", "book", f"STRICT={strict}"], cwd=root, capture_output=True, text=True)
     *_, options = re.findall(r"jupyter-book build \.(.*)", dry.stdout)  # after that of a first look
     extension = {"local_extensions": {"ran": str(root / "book/extension")}, "extra_extensions": ["ran"]}
-    execute = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))["execute"]
-    (tmp_path / "_config.yml").write_text(json.dumps({"execute": execute, "sphinx": extension}), encoding="utf-8")
-    (tmp_path / "_toc.yml").write_text("format: jb-book\nroot: page\n", encoding="utf-8")
-    (tmp_path / "page.md").write_text(CELLS, encoding="utf-8")
+    execute = yaml.safe_load((root / "_config.yml").read_text("utf-8"))["execute"]
+    (tmp_path / "_config.yml").write_text(json.dumps({"execute": execute, "sphinx": extension}), "utf-8")
+    (tmp_path / "_toc.yml").write_text("format: jb-book\nroot: page\n", "utf-8")
+    (tmp_path / "page.md").write_text(CELLS, "utf-8")
     command = [Path(sys.executable).with_name("jupyter-book"), "build", tmp_path, *options.split()]
     done = subprocess.run(command, capture_output=True, text=True)
     assert bool(done.returncode) == bool(strict), done.stderr
     for named in ("1 wrote to stderr: Guards may run slower\n", "2 raised ZeroDivisionError: division by zero\n"):
         assert f"page, cell {named}" in done.stderr
     assert "make book PYTHON=" in done.stderr and "meant" not in done.stderr
-    shown = (tmp_path / "_build/html/page.html").read_text(encoding="utf-8")
+    shown = (tmp_path / "_build/html/page.html").read_text("utf-8")
     assert [shown.count(kind) for kind in ("output stderr", "output traceback", ">42")] == [1, 2, 1]

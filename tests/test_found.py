@@ -46,7 +46,9 @@ suppress_warnings = ["myst.xref_missing"]  # of pages that the small site lacks
 def small(root, tmp_path_factory):
     """A site of a few pages, whose addresses are known and whose pages have comments."""
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("site")
-    for name in ("book/static/race.svg", "book/changelog.md", "book/help.md", "book/reference.md", "CITATION.cff"):
+    cases = ("book/static/race.svg", "book/changelog.md", "book/help.md")
+    cases += ("book/reference.md", "CITATION.cff")
+    for name in cases:
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(root / name, source / name)
     shutil.copytree(root / "book/reference", source / "book/reference")
@@ -56,13 +58,14 @@ def small(root, tmp_path_factory):
         ("book/labs/floor", CHAPTER),
     ):
         (source / f"{name}.md").parent.mkdir(exist_ok=True)
-        (source / f"{name}.md").write_text(text, encoding="utf-8")
-    (source / "conf.py").write_text(CONF.format(site=SITE, repository=REPOSITORY), encoding="utf-8")
-    reference = sorted(f"book/reference/{path.stem}" for path in (root / "book/reference").iterdir())
+        (source / f"{name}.md").write_text(text, "utf-8")
+    (source / "conf.py").write_text(CONF.format(site=SITE, repository=REPOSITORY), "utf-8")
+    every = (root / "book/reference").iterdir()
+    reference = sorted(f"book/reference/{path.stem}" for path in every)
     files = "notebooks/05-block-reduce book/labs/floor book/changelog book/help book/reference".split() + reference
     parts = [{"caption": "All", "chapters": [{"file": file} for file in files]}]
     contents = {"format": "jb-book", "root": "book/intro", "parts": parts}
-    (source / "_toc.yml").write_text(yaml.safe_dump(contents), encoding="utf-8")
+    (source / "_toc.yml").write_text(yaml.safe_dump(contents), "utf-8")
     # No kernel is needed, and so no CuTe DSL.
     paths = [str(root), str(root / "book/extension")]
     program = f"import sys; sys.modules['cutlass'] = None; sys.path[:0] = {paths}"
@@ -75,11 +78,12 @@ def small(root, tmp_path_factory):
 
 @functools.cache
 def page(site, name):
-    return BeautifulSoup((site / f"{name}.html").read_text(encoding="utf-8"), "html.parser")
+    return BeautifulSoup((site / f"{name}.html").read_text("utf-8"), "html.parser")
 
 
 def tags(soup):
-    return {tag.get("property") or tag.get("name"): tag["content"] for tag in soup.select("meta[content]")}
+    named = [(tag.get("property") or tag.get("name"), tag) for tag in soup.select("meta[content]")]
+    return {name: tag["content"] for name, tag in named}
 
 
 def test_a_page_says_what_it_is(small):
@@ -99,27 +103,30 @@ def test_a_page_says_what_it_is(small):
 
     assert found["og:image"].startswith(f"{SITE}/previews/")
     with Image.open(site / found["og:image"].removeprefix(f"{SITE}/")) as drawn:
-        assert drawn.size == (1200, 630) == (int(found["og:image:width"]), int(found["og:image:height"]))
+        got = drawn.size
+        assert got == (1200, 630) == (int(found["og:image:width"]), int(found["og:image:height"]))
         assert len(drawn.convert("RGB").getcolors(100000)) > 8  # neither blank nor a title alone
 
 
 def test_search_engines_and_models_find_every_page(small):
     site, names = small
-    places = ElementTree.parse(site / "sitemap.xml").getroot().iter("{http://www.sitemaps.org/schemas/sitemap/0.9}loc")
+    maps = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
+    places = ElementTree.parse(site / "sitemap.xml").getroot().iter(f"{maps}loc")
     assert [place.text for place in places] == [f"{SITE}/{name}.html" for name in names]
-    text = (site / "llms.txt").read_text(encoding="utf-8")
+    text = (site / "llms.txt").read_text("utf-8")
     assert text.startswith("# The book\n\n> What it is.\n")
     links = re.findall(r"^- \[(.+)\]\((.+)\): ", text, re.MULTILINE)
     assert [link for _, link in links] == [f"{SITE}/_sources/{name}.md" for name in names[1:]]
     assert all((site / link.removeprefix(f"{SITE}/")).exists() for _, link in links)
-    assert page(site, names[1]).select_one('link[type="text/markdown"]')["href"] == f"../_sources/{names[1]}.md"
+    found = page(site, names[1]).select_one('link[type="text/markdown"]')["href"]
+    assert found == f"../_sources/{names[1]}.md"
 
 
 def test_the_feed_has_the_versions_of_the_changelog(root, small):
     site, _ = small
     feed = ElementTree.parse(site / "feed.xml").getroot()
     entries = feed.findall(f"{ATOM}entry")
-    text = (root / "book/changelog.md").read_text(encoding="utf-8")
+    text = (root / "book/changelog.md").read_text("utf-8")
     headings = re.findall(r"^## (\S+) \((\S+)\)$", text, re.MULTILINE)
     told = [(e.findtext(f"{ATOM}title"), e.findtext(f"{ATOM}updated")) for e in entries]
     assert told == [(f"Version {version}", f"{day}T00:00:00Z") for version, day in headings]
@@ -130,10 +137,11 @@ def test_the_feed_has_the_versions_of_the_changelog(root, small):
 
 
 def test_the_changelog_begins_with_this_version(root):
-    text = (root / "book/changelog.md").read_text(encoding="utf-8")
+    text = (root / "book/changelog.md").read_text("utf-8")
     version, day = re.search(r"^## (\S+) \((\S+)\)$", text, re.MULTILINE).groups()
-    cited = yaml.safe_load((root / "CITATION.cff").read_text(encoding="utf-8"))
-    assert version == quack_tutorial.__version__ == cited["version"] and day == str(cited["date-released"])
+    cited = yaml.safe_load((root / "CITATION.cff").read_text("utf-8"))
+    assert version == quack_tutorial.__version__ == cited["version"]
+    assert day == str(cited["date-released"])
 
 
 def test_each_page_can_be_edited_reported_and_cited(root, small):
@@ -145,7 +153,8 @@ def test_each_page_can_be_edited_reported_and_cited(root, small):
         foot = page(site, name).select_one(".qt-foot")
         links = {link.get_text(): link["href"] for link in foot.select("a")}
         assert foot.get_text().startswith(f"Version {quack_tutorial.__version__}, ")
-        assert links["Edit this page"] == f"{REPOSITORY}/edit/main/{source}" and (root / source).exists()
+        assert links["Edit this page"] == f"{REPOSITORY}/edit/main/{source}"
+        assert (root / source).exists()
         report = links["Report an error on this page"]
         assert report.startswith(f"{REPOSITORY}/issues/new?title=5.%20Block%20reduce%3A%20&body=Page%3A%20https")
         assert f"Version%3A%20{quack_tutorial.__version__}" in report
@@ -153,8 +162,10 @@ def test_each_page_can_be_edited_reported_and_cited(root, small):
         assert all((site / name / ".." / link.split("#")[0]).resolve().exists() for link in inside)
     cited = page(site, "book/help")
     place = links["Cite this book"].split("#")[1]
-    assert f"version = {{{quack_tutorial.__version__}}}" in cited.find(id=place).find_next("pre").get_text()
-    assert "Report an error on this page" in (text := cited.article.get_text()) and "without the address" not in text
+    found = f"version = {{{quack_tutorial.__version__}}}"
+    assert found in cited.find(id=place).find_next("pre").get_text()
+    assert "Report an error on this page" in (text := cited.article.get_text())
+    assert "without the address" not in text
 
 
 def test_comments_are_below_each_page_once_they_are_set(small):
@@ -163,13 +174,14 @@ def test_comments_are_below_each_page_once_they_are_set(small):
         (script,) = page(site, name).select('script[src="https://giscus.app/client.js"]')
         assert (script["data-repo"], script["data-mapping"]) == ("someone/book", "pathname")
     assert not page(site, "404").select('script[src^="https:"]')
-    assert "comes from giscus.app" in page(site, "book/help").article.get_text()  # which says what pages ask for
+    # which says what pages ask for
+    assert "comes from giscus.app" in page(site, "book/help").article.get_text()
 
 
 def test_the_page_that_is_missing_finds_the_site(root):
     if shutil.which("node") is None:
         pytest.skip("Node.js is not installed")
-    text = (root / "book/extension/found.py").read_text(encoding="utf-8")
+    text = (root / "book/extension/found.py").read_text("utf-8")
     found = re.search(r'ROOT = """<script>(.*?)</script>"""', text, re.DOTALL)[1].replace("\\\\", "\\")
     roots = {  # what is known of the site's place, where the reader is, and where its root is
         ("", "/404.html"): "/",
@@ -200,9 +212,11 @@ def test_the_missing_page_leads_back_from_any_folder(small):
 
 def public_names():
     """Every name that the package offers: of the rooms that say so, and what the modules of results define."""
-    for room in ("quack_tutorial", "quack_tutorial.ops", "cutesim.analysis", "quack_tutorial.figures"):
+    cases = ("quack_tutorial", "quack_tutorial.ops", "cutesim.analysis", "quack_tutorial.figures")
+    for room in cases:
         modules = ("analysis", "figures", "reference") if room == "quack_tutorial" else ()
-        yield from (f"{room}.{name}" for name in import_module(room).__all__ if name not in (*modules, "__version__"))
+        every = import_module(room).__all__
+        yield from (f"{room}.{name}" for name in every if name not in (*modules, "__version__"))
     for room in ("quack_tutorial.reference", "cutesim.trace", "cutesim.simulation"):
         for name, thing in vars(import_module(room)).items():
             if not name.startswith("_") and getattr(thing, "__module__", None) == room and name != "simulate":
@@ -216,7 +230,8 @@ def test_every_public_name_is_in_the_reference_with_its_docstring(small):
     site, _ = small
     with (site / "objects.inv").open("rb") as file:
         found = InventoryFile.load(file, "", lambda base, path: path)
-    places = {name: entry[2] for kind, all_ in found.items() if kind.startswith("py:") for name, entry in all_.items()}
+    entries = [all_ for kind, all_ in found.items() if kind.startswith("py:")]
+    places = {name: entry[2] for all_ in entries for name, entry in all_.items()}
     names = list(public_names())
     assert len(names) > 90 and [name for name in names if name not in places] == []
     for name in names:
@@ -235,7 +250,8 @@ def test_every_command_is_in_the_reference(small):
     for name, does, _ in cli.commands_of():
         text = soup.find(id=f"command-{name}").get_text().replace("’", "'")
         assert f"usage: quack-tutorial {name}" in text and does[1:] in text
-    assert not re.search(r"(?<![\w.])/(root|home|tmp|work)/", soup.article.get_text())  # of the machine that built it
+    # of the machine that built it
+    assert not re.search(r"(?<![\w.])/(root|home|tmp|work)/", soup.article.get_text())
     named = [code.get_text() for code in soup.article.find_all("code")]
     for what in ("list", "check", "show", "student", "course"):
         assert what in soup.find(id="command-labs").get_text()
@@ -265,11 +281,10 @@ def test_a_name_in_a_cell_is_a_link_once(reference, monkeypatch):
     cell = f'<div class="cell_input x"><pre>{simulate} {lanes} {simulate}</pre>'
     context = {"body": cell + cell}
     reference.link_code(None, "notebooks/05", "", context, doctree=True)
-    assert re.findall(r'href="([^"]*)">(\w+)</a>', context["body"]) == [
-        ("../r.html#s", "simulate"),
-        ("../r.html#l", "lanes"),
-    ]
-    assert BeautifulSoup(context["body"], "html.parser").get_text() == 2 * "qt.simulate figures.lanes qt.simulate"
+    wanted = [("../r.html#s", "simulate"), ("../r.html#l", "lanes")]
+    assert re.findall(r'href="([^"]*)">(\w+)</a>', context["body"]) == wanted
+    found = BeautifulSoup(context["body"], "html.parser").get_text()
+    assert found == 2 * "qt.simulate figures.lanes qt.simulate"
 
 
 # The install page ----------------------------------------------------------------------------------------------------
@@ -277,17 +292,17 @@ def test_a_name_in_a_cell_is_a_link_once(reference, monkeypatch):
 
 def commands_of(root, name):
     """The lines of a page's blocks of commands, without what is said behind them."""
-    text = (root / name).read_text(encoding="utf-8")
+    text = (root / name).read_text("utf-8")
     return [line[4:].split("   #")[0].strip() for line in text.splitlines() if line.startswith("    ")]
 
 
 def test_the_install_page_s_commands_exist(root):
     commands = commands_of(root, "book/setup.md")
-    targets = re.findall(r"^([a-z-]+):", (root / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    targets = re.findall(r"^([a-z-]+):", (root / "Makefile").read_text("utf-8"), re.MULTILINE)
     made = [target for line in commands for target in re.findall(r"\bmake ([a-z-]+)", line)]
     assert {"lab", "book", "install"} <= set(made) <= set(targets)
-    extras = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    text = (root / "book/setup.md").read_text(encoding="utf-8")
+    extras = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    text = (root / "book/setup.md").read_text("utf-8")
     groups = re.findall(r"(?:\.\[|EXTRAS=)([a-z0-9,]+)", text)
     named = {extra for group in groups for extra in group.split(",")}
     assert {"jupyter", "dsl"} <= named <= set(extras)
@@ -306,7 +321,7 @@ def test_the_install_page_s_commands_exist(root):
 
 @pytest.fixture(scope="module")
 def built(root):
-    contents = (root / "_toc.yml").read_text(encoding="utf-8")
+    contents = (root / "_toc.yml").read_text("utf-8")
     return built_site(root), [yaml.safe_load(contents)["root"], *re.findall(r"- file: (\S+)", contents)]
 
 
@@ -317,8 +332,10 @@ def test_the_built_site_tells_of_each_page(built):
         soup = page(site, name)
         found = tags(soup)
         assert found["og:title"] and 20 < len(found["description"]) <= 202, name
-        assert (site / name / ".." / soup.select_one('link[type="text/markdown"]')["href"]).resolve().exists(), name
-        assert soup.select_one(".qt-foot").get_text().startswith(f"Version {quack_tutorial.__version__}, "), name
+        got = (site / name / ".." / soup.select_one('link[type="text/markdown"]')["href"]).resolve()
+        assert got.exists(), name
+        said = soup.select_one(".qt-foot").get_text()
+        assert said.startswith(f"Version {quack_tutorial.__version__}, "), name
         titles.add(found["og:title"])
         if "og:image" in found:
             pictures.add((site / name / ".." / found["og:image"]).resolve())
@@ -329,14 +346,18 @@ def test_the_built_site_tells_of_each_page(built):
         assert len(pictures) == len(names)
         for file in pictures:
             with Image.open(file) as drawn:
-                shown = drawn.convert("L").crop((56, 200, 1144, 600)).point(lambda light: 255 * (light < 245))
-                assert drawn.size == (1200, 630) and shown.getbbox(), f"{file.name} shows nothing below its title"
+                below = drawn.convert("L").crop((56, 200, 1144, 600))
+                shown = below.point(lambda light: 255 * (light < 245))
+                assert drawn.size == (1200, 630), f"{file.name} shows nothing below its title"
+                assert shown.getbbox(), f"{file.name} shows nothing below its title"
 
 
 def test_the_built_site_without_addresses_names_none(root, built):
-    settings = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
+    settings = yaml.safe_load((root / "_config.yml").read_text("utf-8"))
     site, names = built
     assert (site / "sitemap.xml").exists() == bool(settings["html"]["baseurl"])
     text = page(site, names[3]).select_one(".qt-foot").get_text()
-    assert ("Edit this page" in text) == ("Report an error on this page" in text) == bool(settings["repository"]["url"])
-    assert not settings["sphinx"]["config"]["comments"] and not page(site, names[3]).select('script[src^="http"]')
+    found = "Edit this page" in text
+    assert found == ("Report an error on this page" in text) == bool(settings["repository"]["url"])
+    assert not settings["sphinx"]["config"]["comments"]
+    assert not page(site, names[3]).select('script[src^="http"]')

@@ -10,19 +10,18 @@ def front(load):
 
 def test_the_readmes_picture_is_current(root, front):
     drawn = front.as_svg(front.race())
-    assert (root / "book/static/race.svg").read_text(encoding="utf-8") == drawn, "run `python book/front.py`"
+    assert (root / "book/static/race.svg").read_text("utf-8") == drawn, "run `python book/front.py`"
 
 
 def test_the_picture_names_the_lines_of_the_race(front):
     first = front.race().frames[0]
     assert "read after write" in first.caption and "missing: cute.arch.barrier()" in first.texts
-    assert [text.split("  ", 1)[1] for text, role in zip(first.texts, first.roles) if role == "w"] == [
-        "buffer[warp] = total"
-    ]
+    found = [text.split("  ", 1)[1] for text, role in zip(first.texts, first.roles) if role == "w"]
+    assert found == ["buffer[warp] = total"]
 
 
 @pytest.mark.parametrize(
-    ("text", "links"),
+    "text, links",
     [
         ("A warp has 32 lanes, and a warp is a warp.", ["warp", "lanes"]),
         ("Bank conflicts are not banks.", ["Bank conflicts", "banks"]),
@@ -40,9 +39,10 @@ def test_the_first_use_of_a_word_is_linked(root, load, text, links):
     assert "".join(piece.astext() for piece in pieces) == text
 
 
-@pytest.mark.parametrize(
-    "said, minutes", [("an hour and a half, half", 90), ("an hour and", 60), ("two hours, 40", 120), ("75 minutes", 75)]
-)
+TIMES = {"an hour and a half, half": 90, "an hour and": 60, "two hours, 40": 120, "75 minutes": 75}
+
+
+@pytest.mark.parametrize("said, minutes", TIMES.items())
 def test_a_card_has_the_chapter_s_minutes(load, said, minutes):
     pytest.importorskip("sphinx", reason="Sphinx is not installed, which draws the cards")
     contents = load("book/extension/contents.py")

@@ -10,7 +10,8 @@ from quack_tutorial import hardware
 
 @pytest.mark.parametrize("gpu", hardware.GPUS, ids=lambda gpu: gpu.name)
 def test_every_number_has_one_source_at_nvidia(gpu):
-    numbers = {field.name for field in fields(gpu) if "int" in field.type and type(getattr(gpu, field.name)) is int}
+    whole = [field.name for field in fields(gpu) if "int" in field.type]
+    numbers = {name for name in whole if type(getattr(gpu, name)) is int}
     sourced = [name for source in gpu.sources for name in source.fields]
     assert sorted(sourced) == sorted(numbers)
     for source in gpu.sources:
@@ -23,7 +24,8 @@ def test_torch_s_names_find_their_rows():
     assert hardware.find("NVIDIA H200").bandwidth_gb_s == 4800
     assert hardware.find("NVIDIA H100 80GB HBM3").bandwidth_gb_s == 3350
     assert hardware.find("NVIDIA H100 PCIe").sms == 114
-    assert hardware.find("NVIDIA A100-SXM4-80GB").card == "a100_80" and hardware.find("NVIDIA T4") is None
+    assert hardware.find("NVIDIA A100-SXM4-80GB").card == "a100_80"
+    assert hardware.find("NVIDIA T4") is None
 
 
 def test_a_card_has_a_name_that_a_folder_and_a_package_can_have():
@@ -33,17 +35,11 @@ def test_a_card_has_a_name_that_a_folder_and_a_package_can_have():
     assert hardware.card_of("NVIDIA RTX 6000 Ada Generation") == "rtx_6000_ada_generation"
 
 
-@pytest.mark.parametrize(
-    ("card", "like"),
-    [
-        ("h100nvl", "h100"),
-        ("gh200", "h100"),
-        ("b200", "h200"),
-        ("a100_80", "h100"),
-        ("l4", "h100"),
-        ("rtx5090", "h100"),
-    ],
-)
+CARDS = [("h100nvl", "h100"), ("gh200", "h100"), ("b200", "h200")]
+CARDS += [("a100_80", "h100"), ("l4", "h100"), ("rtx5090", "h100")]
+
+
+@pytest.mark.parametrize("card, like", CARDS)
 def test_a_card_that_nobody_recorded_is_like_the_nearest_by_sms_and_bandwidth(card, like):
     assert hardware.nearest(hardware.gpu(card), ("h200", "h100")) == like
 

@@ -4,11 +4,10 @@ Imports inside functions count. Two files that import each other are refused whe
 """
 
 import ast
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from running import python
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 HEAVY = {"cutlass", "cuda", "torch", "matplotlib"}
@@ -133,7 +132,8 @@ def circles(root) -> list:
     files = modules_of(root)
     below = {}
     for module, file in files.items():
-        named = (name for name, _ in imports(file.read_text(encoding="utf-8"), module, file.name == "__init__.py"))
+        every = imports(file.read_text("utf-8"), module, file.name == "__init__.py")
+        named = (name for name, _ in every)
         found = {name if name in files else name.rpartition(".")[0] for name in named}
         below[module] = {name for name in found if name in files and name != module}
     left = dict(below)
@@ -149,7 +149,7 @@ def test_every_import_goes_down(root):
     broken = [
         sentence
         for module, file in modules_of(root).items()
-        for sentence in broken_rules(file.read_text(encoding="utf-8"), module, file.name == "__init__.py")
+        for sentence in broken_rules(file.read_text("utf-8"), module, file.name == "__init__.py")
     ]
     assert not broken, "\n" + "\n".join(broken)
 
@@ -165,11 +165,12 @@ def test_a_circle_is_found(tmp_path):
     assert circles(tmp_path) == ["bench.a", "bench.b"]
 
 
-KERNEL, TENSOR, RACES = "quack_tutorial.kernels.copy", "cutesim.memory.tensor", "cutesim.analysis.races"
+KERNEL, TENSOR = "quack_tutorial.kernels.copy", "cutesim.memory.tensor"
+RACES = "cutesim.analysis.races"
 
 
 @pytest.mark.parametrize(
-    ("module", "source", "broken"),
+    "module, source, broken",
     [
         (KERNEL, "from cutesim.language.loading import answer_package", None),
         (KERNEL, "import torch", "imports torch"),
@@ -194,10 +195,14 @@ def test_the_rules_can_be_broken(module, source, broken):
     assert (len(found), broken in found[0]) == (1, True) if broken else found == []
 
 
-@pytest.mark.parametrize("names", ["quack_tutorial, quack_tutorial.cli, quack_tutorial.machine", "cutesim.simulation"])
+LIGHT = ["quack_tutorial, quack_tutorial.cli, quack_tutorial.machine"]
+LIGHT += ["cutesim.simulation", "quack_tutorial.figures"]
+
+
+@pytest.mark.parametrize("names", LIGHT)
 def test_importing_it_loads_nothing_heavy(names):
     script = f"import sys, {names}; print(sorted({HEAVY!r} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = python("-c", script, check=True)
     assert done.stdout.strip() == "[]"
 
 

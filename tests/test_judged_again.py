@@ -26,7 +26,8 @@ class Reader:
         """What a cell says: the answers to a prediction, then the verdicts, then the error."""
         self.said.clear()
         self.session.run(place, source)
-        answers = [html.unescape(re.sub("<.*?>", "", text)) for kind, text in self.said if "qt-answer" in text]
+        drawn = [text for kind, text in self.said if "qt-answer" in text]
+        answers = [html.unescape(re.sub("<.*?>", "", text)) for text in drawn]
         printed = "".join(text for kind, text in self.said if kind == "text")
         errors = [f"error: {text}" for kind, text in self.said if kind == "error"]
         return [*answers, *VERDICT.findall(printed), *errors]
@@ -34,8 +35,9 @@ class Reader:
 
 def chapter_cells(path):
     """The chapter's cells with code, as (place, source, whether it is a solution)."""
-    text = path.read_text(encoding="utf-8")
-    code = [(n, cell) for n, cell in enumerate(myst.cells(text, path.stem).cells) if cell.cell_type == "code"]
+    text = path.read_text("utf-8")
+    every = enumerate(myst.cells(text, path.stem).cells)
+    code = [(n, cell) for n, cell in every if cell.cell_type == "code"]
     return [(n, cell.source, "hide-cell" in cell.metadata.get("tags", ())) for n, cell in code]
 
 

@@ -39,13 +39,14 @@ def home(tmp_path_factory):
     config = folder / ".config/labconfig/page_config.json"
     config.parent.mkdir(parents=True)
     off = ("jupyterlab-myst", "@jupyterlab/apputils-extension:announcements")
-    config.write_text(json.dumps({"disabledExtensions": dict.fromkeys(off, True)}), encoding="utf-8")
+    config.write_text(json.dumps({"disabledExtensions": dict.fromkeys(off, True)}), "utf-8")
     return folder
 
 
 @pytest.fixture(scope="module")
 def environment(home):
-    names = {"HOME": "", "JUPYTER_CONFIG_DIR": ".config", "JUPYTER_DATA_DIR": ".data", "JUPYTER_RUNTIME_DIR": ".run"}
+    names = {"HOME": "", "JUPYTER_CONFIG_DIR": ".config"}
+    names |= {"JUPYTER_DATA_DIR": ".data", "JUPYTER_RUNTIME_DIR": ".run"}
     folders = {name: str(home / folder) for name, folder in names.items()} | {"IPYTHONDIR": str(home / ".ipython")}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     return os.environ | folders | {"PYTHONPATH": str(ROOT), "PATH": path}
@@ -62,7 +63,8 @@ def served(program, home, environment, *options):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     address = f"http://127.0.0.1:{port}"
-    command = [program, "--no-browser", "--allow-root", f"--port={port}", "--ServerApp.port_retries=0", *options]
+    command = [program, "--no-browser", "--allow-root"]
+    command += [f"--port={port}", "--ServerApp.port_retries=0", *options]
     command += ["--IdentityProvider.token=", f"--ServerApp.root_dir={home}"]
     with open(home / "log", "w", encoding="utf-8") as log:
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
@@ -72,7 +74,7 @@ def served(program, home, environment, *options):
                 urlopen(f"{address}/api", timeout=5).close()
                 break
             except (URLError, OSError):
-                assert server.poll() is None, (home / "log").read_text(encoding="utf-8")[-2000:]
+                assert server.poll() is None, (home / "log").read_text("utf-8")[-2000:]
                 time.sleep(0.25)
         yield address
     finally:
@@ -89,7 +91,8 @@ def jupyter(home, environment):
 
 def answer_of(address, *options):
     """The answer of jupyter.mjs for a notebook's address."""
-    command = ["node", str(ROOT / "tests/site/jupyter.mjs"), address, "--chromium", find_chromium(), *options]
+    command = ["node", str(ROOT / "tests/site/jupyter.mjs"), address]
+    command += ["--chromium", find_chromium(), *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
@@ -107,7 +110,7 @@ def opened(address, *options):
 
 
 def source_of(name):
-    return json.loads((ROOT / f"notebooks/{name}.ipynb").read_text(encoding="utf-8"))["cells"]
+    return json.loads((ROOT / f"notebooks/{name}.ipynb").read_text("utf-8"))["cells"]
 
 
 @pytest.mark.parametrize("name", TWO if os.environ.get("NOTEBOOKS") == "two" else CHAPTERS)
@@ -133,31 +136,33 @@ def test_a_notebook_that_is_not_trusted_says_how_its_drawings_come(jupyter, home
     """Outputs that somebody else made: JupyterLab strips styles, scripts and drawings of them."""
     draw = "from quack_tutorial import figures\nfigures.strides()"
     html = figures.strides()._repr_html_()
-    output = {"output_type": "execute_result", "execution_count": 1, "metadata": {}, "data": {"text/html": html}}
-    cell = {"cell_type": "code", "id": "a", "execution_count": 1, "metadata": {}, "source": draw, "outputs": [output]}
+    output = {"output_type": "execute_result", "execution_count": 1}
+    output |= {"metadata": {}, "data": {"text/html": html}}
+    cell = {"cell_type": "code", "id": "a", "execution_count": 1}
+    cell |= {"metadata": {}, "source": draw, "outputs": [output]}
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
     notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": kernel, "cells": [cell]}
-    (home / "given.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
-    assert answer_of(f"{jupyter}/lab/tree/given.ipynb?reset", "--look", "only") == {
-        "drawings": 0,
-        "told": 1,
-        "spilt": 0,
-    }
+    (home / "given.ipynb").write_text(json.dumps(notebook), "utf-8")
+    wanted = {"drawings": 0, "told": 1, "spilt": 0}
+    assert answer_of(f"{jupyter}/lab/tree/given.ipynb?reset", "--look", "only") == wanted
 
 
 def test_a_lab_says_what_is_wrong_and_then_that_it_is_right(jupyter, home):
     """A butterfly that shuffles down leaves the right pair in lane 0 alone."""
-    master = (folders()["butterfly"] / "butterfly.md").read_text(encoding="utf-8")
+    master = (folders()["butterfly"] / "butterfly.md").read_text("utf-8")
     whole = re.sub(rf" *({'|'.join(student.SOLUTION)})\n", "", master)
     notebook = release.notebook("butterfly", student.student_version(master))
-    (home / "butterfly.ipynb").write_text(notebook, encoding="utf-8")
-    both = zip(json.loads(notebook)["cells"], json.loads(release.notebook("butterfly", whole))["cells"], strict=True)
-    right = {given["id"]: solved["source"] for given, solved in both if given["source"] != solved["source"]}
+    (home / "butterfly.ipynb").write_text(notebook, "utf-8")
+    texts = notebook, release.notebook("butterfly", whole)
+    both = list(zip(*(json.loads(text)["cells"] for text in texts), strict=True))
+    changed = [(given, solved) for given, solved in both if given["source"] != solved["source"]]
+    right = {given["id"]: solved["source"] for given, solved in changed}
     wrong = {name: text.replace("shuffle_sync_bfly", "shuffle_sync_down") for name, text in right.items()}
     assert wrong != right
     edits = json.dumps([wrong, right])
     command = f"{jupyter}/lab/tree/butterfly.ipynb?reset"
     _, first, second = ("\n".join(texts) for texts in opened(command, "--edits", edits)["outputs"])
     assert "every lane of the row needs the pair, and only lane 0 has it" in " ".join(first.split())
-    checks = [cell for cell in json.loads(notebook)["cells"] if cell["source"].startswith("labs.check(")]
+    every = json.loads(notebook)["cells"]
+    checks = [cell for cell in every if cell["source"].startswith("labs.check(")]
     assert len(re.findall(r"^right: ", second, re.M)) == len(checks) >= 5

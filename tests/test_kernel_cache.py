@@ -6,6 +6,7 @@ import sys
 import warnings
 
 import pytest
+from running import python
 
 from bench import ours
 from quack_tutorial import compiler, kernel_cache
@@ -50,7 +51,8 @@ def test_without_a_folder_nothing_is_kept(monkeypatch):
     for change in (lambda: None, lambda: monkeypatch.delenv(kernel_cache.VARIABLE)):
         change()
         assert kernel_cache.folder() is None
-        assert kernel_cache.keep("a" * 32, write(b"code")) is None and kernel_cache.find("a" * 32) is None
+        assert kernel_cache.keep("a" * 32, write(b"code")) is None
+        assert kernel_cache.find("a" * 32) is None
 
 
 def test_a_folder_that_cannot_be_written_is_named_once(tmp_path, monkeypatch):
@@ -69,14 +71,14 @@ def test_names_are_the_same_in_every_process_and_tell_parts_apart():
         here = kernel_cache.key(*eval(PARTS))
     script = f"from quack_tutorial import kernel_cache; print(kernel_cache.key(*{PARTS}))"
     for seed in ("1", "2"):
-        done = subprocess.run(
-            [sys.executable, "-c", script], capture_output=True, text=True, env={**os.environ, "PYTHONHASHSEED": seed}
-        )
+        done = python("-c", script, env={**os.environ, "PYTHONHASHSEED": seed})
         assert done.stdout.strip() == here, done.stderr
-    different = [(1,), (1.0,), ("1",), (True,), ((1,),), ([1],), ("1", ""), ("", "1"), ((lambda a: a + 2).__code__,)]
+    different = [(1,), (1.0,), ("1",), (True,), ((1,),)]
+    different += [([1],), ("1", ""), ("", "1"), ((lambda a: a + 2).__code__,)]
     names = {kernel_cache.key(*parts) for parts in different}
     assert len(names) == len(different) and None not in names
-    assert kernel_cache.key(object()) is kernel_cache.key(lambda: 1) is None  # without a name in another process
+    # without a name in another process
+    assert kernel_cache.key(object()) is kernel_cache.key(lambda: 1) is None
 
 
 def test_a_function_given_at_compile_time_is_told_by_its_code():
@@ -130,7 +132,8 @@ def test_what_is_compiled_ahead_is_found_where_the_place_is_the_same(folder, mon
 
     try:
         at("here")
-        assert compiler.precompile(kernel, spec, spec) and not compiler.precompile(kernel, spec, spec)
+        assert compiler.precompile(kernel, spec, spec)
+        assert not compiler.precompile(kernel, spec, spec)
         assert sorted(path.suffix for path in folder.iterdir()) == [".o", ".ptx"]
         assert next(folder.glob("*.o")).read_bytes()[:4] == b"\x7fELF"
         monkeypatch.setattr(compiler, "_processor", lambda: "another one")
@@ -153,8 +156,10 @@ def test_the_program_that_compiles_ahead_keeps_what_this_process_compiles(root, 
     script = [sys.executable, "-m", "bench.precompile"]
 
     def run(*words, **variables):
-        others = {name: value for name, value in os.environ.items() if not name.startswith("QUACK_TUTORIAL")}
-        return subprocess.run([*script, *words], env={**others, **variables}, cwd=root, capture_output=True, text=True)
+        every = os.environ.items()
+        others = {name: value for name, value in every if not name.startswith("QUACK_TUTORIAL")}
+        env = {**others, **variables}
+        return subprocess.run([*script, *words], env=env, cwd=root, capture_output=True, text=True)
 
     place = {kernel_cache.VARIABLE: str(tmp_path), compiler.PLACE: "here"}
     words = ("layernorm", "--ladder", "--dtype", "bfloat16", "--processes", "2")
@@ -167,5 +172,6 @@ def test_the_program_that_compiles_ahead_keeps_what_this_process_compiles(root, 
     ]
     assert f"{len(timed)} of {len(timed)} programs" in done.stdout, done.stderr
     # Each kept PTX is the kernel's own: what this process compiles.
-    own = {compiler.ptx_hash(text) for provider, N in timed for text in ours.ptx("layernorm", provider, "bfloat16", N)}
+    texts = [text for provider, N in timed for text in ours.ptx("layernorm", provider, "bfloat16", N)]
+    own = {compiler.ptx_hash(text) for text in texts}
     assert {compiler.ptx_hash(file.read_text()) for file in tmp_path.glob("*.ptx")} == own

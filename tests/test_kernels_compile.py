@@ -4,7 +4,6 @@ import importlib
 import multiprocessing
 import os
 import re
-import subprocess
 import sys
 import types
 from collections import Counter
@@ -12,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from running import python
 
 pytest.importorskip("cutlass", reason="CuTe DSL is not installed")
 
@@ -77,7 +77,8 @@ def test_softmax_of_aligned_rows_moves_each_element_once_in_128_bit_accesses(N, 
     assert count(r"ld\.global", text) == count(r"ld\.global\S*\.v4\.b32", text)
     assert count(r"st\.global", text) == count(r"st\.global\.v4\.b32", text) == stores
     # One butterfly for the maximum and one for the sum: within warps, between the warps of a block, between blocks.
-    threads, exchange, blocks = kernel.config.threads_per_row, kernel.exchange, kernel.config.blocks_per_row
+    threads, exchange = kernel.config.threads_per_row, kernel.exchange
+    blocks = kernel.config.blocks_per_row
     warps = exchange.warps if exchange.in_block else 1
     senders = blocks * exchange.senders if blocks > 1 else 1
     rounds = sum((slots - 1).bit_length() for slots in (min(threads, 32), warps, senders))
@@ -137,18 +138,21 @@ def test_a_lane_of_each_copy_moves_64_bytes_as_wide_as_its_version_says(version,
         assert count(r"st\.global\.v4\.b32", text) == wide + copied
         assert count(r"st\.global", text) == single + wide + copied
         assert count(r"cp\.async\.c[ag]\.shared\.global \[[^\]]*\], \[[^\]]*\], 16", text) == copied
-        assert count(r"cp\.async\.commit_group", text) == count(r"cp\.async\.wait_(group|all)", text) == copied
+        found = count(r"cp\.async\.commit_group", text)
+        assert found == count(r"cp\.async\.wait_(group|all)", text) == copied
         assert_stays_in_registers(text)
 
 
 @pytest.mark.parametrize("blocks", (2, 4, 16))
 def test_a_cluster_reduce_sends_one_word_a_block_and_waits_at_an_mbarrier(blocks):
-    spec = TensorSpec("float32", ("M", 1001), (1001, 1), 4), TensorSpec("float32", ("M", blocks), (blocks, 1), 4)
+    spec = TensorSpec("float32", ("M", 1001), (1001, 1), 4)
+    spec = spec, TensorSpec("float32", ("M", blocks), (blocks, 1), 4)
     text = ptx(ClusterReduce(blocks=blocks), *spec)
     assert count(r"\bmapa", text) == 2  # of the slot and of the mbarrier
     assert count(r"st\.async\S*\.b32", text) == count(r"mbarrier\.try_wait", text) == 1
     assert count(r"mbarrier\.arrive\.expect_tx", text) == 1
-    assert count(r"fence\.mbarrier_init", text) == count(r"barrier\.cluster\.arrive\.relaxed", text) == 1
+    found = count(r"fence\.mbarrier_init", text)
+    assert found == count(r"barrier\.cluster\.arrive\.relaxed", text) == 1
     assert count(r"barrier\.cluster\.wait", text) == 1
     assert_stays_in_registers(text)
 
@@ -189,18 +193,19 @@ def test_a_launch_has_the_cluster_of_its_configuration():
     assert Config(128, 128, blocks_together=2).cluster == [2, 1, 1]
     with pytest.raises(ValueError, match="rows of its own, so blocks_together must be 0 or 1"):
         RMSNormBackward(cutlass.Float32, 512, config=Config(128, 128, blocks_together=2))
-    with pytest.raises(ValueError, match="copied to it must have one, so blocks_together must be 0 or 1"):
+    said = "copied to it must have one, so blocks_together must be 0 or 1"
+    with pytest.raises(ValueError, match=said):
         Softmax(cutlass.Float32, 4096, config=Config(128, 128, 1, 1, blocks_together=2))
 
 
 def test_rows_that_start_anywhere_are_copied_for_a_kernel_that_goes_through_rows_that_start_alike():
     RMSNormBackward(cutlass.Float16, 1001, "congruent", config=Config(128, 128, 1, 3))
-    for make, N, config, problem in (
-        (RMSNormBackward, 1001, Config(128, 256, 1, 3), "bulk copies cannot move them"),  # two rows a block
-        (RMSNormBackward, 33, Config(32, 32, 4, 3), "bulk copies cannot move them"),  # the last piece may be empty
-        (RMSNorm, 1001, Config(128, 128, 1, 1), "bulk copies cannot move them"),
+    for make, N, config in (
+        (RMSNormBackward, 1001, Config(128, 256, 1, 3)),  # two rows a block
+        (RMSNormBackward, 33, Config(32, 32, 4, 3)),  # the last piece may be empty
+        (RMSNorm, 1001, Config(128, 128, 1, 1)),
     ):
-        with pytest.raises(ValueError, match=problem):
+        with pytest.raises(ValueError, match="bulk copies cannot move them"):
             make(cutlass.Float16, N, "congruent", config=config)
 
 
@@ -219,12 +224,15 @@ def test_a_gradient_of_rows_that_start_anywhere_has_no_single_stage(kernel):
 def test_several_rows_a_thread_are_for_rmsnorm_of_rows_that_want_the_same_weights():
     several = Config(32, 32, rows_each=2)
     assert RMSNorm(cutlass.Float32, 512, config=several).tile.rows_each == 2
-    with pytest.raises(ValueError, match="rows that start anywhere each want the weights elsewhere"):
+    said = "rows that start anywhere each want the weights elsewhere"
+    with pytest.raises(ValueError, match=said):
         RMSNorm(cutlass.Float32, 513, "congruent", config=several)
     streaming = CrossEntropy, CrossEntropyBackward
     for kernel in (Softmax, SoftmaxBackward, CrossEntropyFused, *streaming):
-        with pytest.raises(ValueError, match="in this kernel a thread has a part of one row, so rows_each must be 1"):
-            kernel(cutlass.Float32, 512, config=replace(several, vectors_at_once=4 if kernel in streaming else 0))
+        said = "in this kernel a thread has a part of one row, so rows_each must be 1"
+        with pytest.raises(ValueError, match=said):
+            config = replace(several, vectors_at_once=4 if kernel in streaming else 0)
+            kernel(cutlass.Float32, 512, config=config)
 
 
 def test_sizes_and_promises_softmax_does_not_know_are_refused():
@@ -244,7 +252,8 @@ def test_hash_is_the_same_for_the_same_kernel_and_blind_to_comments_names_and_li
     noisy += "\n.section .debug_str { .b8 1 }\n"
     assert noisy != text and ptx_hash(noisy) == ptx_hash(text)
     assert ptx_hash(text.replace("max.f32", "min.f32", 1)) != ptx_hash(text)
-    assert ptx_hash(ptx(Softmax(cutlass.Float32, 1028), *row_specs("float32", 1028))) != ptx_hash(text)
+    found = ptx_hash(ptx(Softmax(cutlass.Float32, 1028), *row_specs("float32", 1028)))
+    assert found != ptx_hash(text)
 
 
 TOGETHER = """
@@ -264,7 +273,7 @@ assert len(found) == 4 and ".entry" in compiler.ptx(SoftmaxOnline(), spec, spec)
 
 def test_threads_may_compile_their_first_kernels_together_and_leave_no_file_behind(tmp_path):
     # In a folder of its own: other tests compile at the same time, and their files are there for a moment.
-    done = subprocess.run([sys.executable, "-c", TOGETHER], cwd=tmp_path, capture_output=True, text=True)
+    done = python("-c", TOGETHER, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert not list(tmp_path.iterdir())
 
@@ -282,7 +291,8 @@ def test_weights_stay_in_shared_memory_with_a_single_stage_where_a_bulk_copy_bri
         return RMSNormBackward(cutlass.Float32, N, weight_dtype=weight, config=config).weight_pipeline.stages
 
     # Pieces of rows of 516 are no multiple of 16 bytes of 16-bit weights: these come to registers.
-    assert kept(cutlass.Float32) == 1 and kept(cutlass.BFloat16) == 0 and kept(cutlass.BFloat16, N=520) == 1
+    assert kept(cutlass.Float32) == 1 and kept(cutlass.BFloat16) == 0
+    assert kept(cutlass.BFloat16, N=520) == 1
     assert kept(cutlass.Float32, stages=2) == 0 and kept(None) == 0
 
 
@@ -298,8 +308,9 @@ def test_processes_that_compile_the_same_kernel_do_not_read_each_others_half():
 def test_a_folder_for_the_dsl_s_files_is_used_and_left_empty_and_changes_no_kernel_s_name(tmp_path):
     code = "from tests.test_kernels_compile import *; print(hash_of_softmax(0), compiler._environment())"
     environment = {**os.environ, compiler.DUMP_FOLDER: str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
-    assert done.stdout.split() == f"{hash_of_softmax(0)} {compiler._environment()}".split(), done.stderr
+    done = python("-c", code, env=environment)
+    found = done.stdout.split()
+    assert found == f"{hash_of_softmax(0)} {compiler._environment()}".split(), done.stderr
     assert not list(tmp_path.glob("*.ptx")) and list(tmp_path.glob("*.lock"))
 
 
@@ -330,7 +341,8 @@ def test_arguments_are_counted():
 
 def test_another_version_of_the_dsl_is_refused_in_one_sentence(monkeypatch):
     monkeypatch.setattr(cutlass, "__version__", "4.1.0")
-    with pytest.raises(RuntimeError, match=r"CuTe DSL 4.1.0 is installed .* pip install nvidia-cutlass-dsl==4.8.1"):
+    said = r"CuTe DSL 4.1.0 is installed .* pip install nvidia-cutlass-dsl==4.8.1"
+    with pytest.raises(RuntimeError, match=said):
         ptx(SoftmaxOnline(), *row_specs("float32", 64))
 
 
@@ -350,7 +362,8 @@ def fake_tensor(device):
 
 
 def test_tensors_on_two_devices_are_refused():
-    with pytest.raises(ValueError, match=r"launch\(SoftmaxOnline\): all tensors .* one device, got cpu, cuda:0"):
+    said = r"launch\(SoftmaxOnline\): all tensors .* one device, got cpu, cuda:0"
+    with pytest.raises(ValueError, match=said):
         compiler.launch(SoftmaxOnline(), fake_tensor("cuda:0"), fake_tensor("cpu"))
 
 
@@ -386,11 +399,12 @@ def with_all(name, dtype, N, rows, **given):
     return kernel.launch(Rows(dtype, N, rows), **given)
 
 
+NS = ((1, "any"), (256, "aligned"), (512, "aligned"))
+NS += ((1001, "congruent"), (3000, "aligned"), (131072, "aligned"))
+
+
 @pytest.mark.parametrize("name", KERNELS)
-@pytest.mark.parametrize(
-    "N, rows",
-    ((1, "any"), (256, "aligned"), (512, "aligned"), (1001, "congruent"), (3000, "aligned"), (131072, "aligned")),
-)
+@pytest.mark.parametrize("N, rows", NS)
 def test_row_kernels_compile_with_all_their_tensors_and_stay_in_registers(name, N, rows):
     for dtype in ("float32", "bfloat16"):
         weight = dtype if name == "layernorm backward" else "float32"
@@ -441,7 +455,8 @@ def test_layernorm_reads_a_row_once_and_writes_it_once(N, dtype):
     tile = kernel.tile
     of_row = tile.vectors * tile.rows_each
     assert count(r"st\.global", text) == count(r"st\.global\.v4\.b32", text) == of_row
-    loads = 2 * tile.vectors + (0 if kernel.pipeline.stages else of_row)  # the weight and the bias, and the row
+    # the weight and the bias, and the row
+    loads = 2 * tile.vectors + (0 if kernel.pipeline.stages else of_row)
     assert count(r"ld\.global", text) == count(r"ld\.global\S*\.v4", text) == loads
     assert count(r"cp\.async\.bulk\.shared", text) == kernel.pipeline.stages
 
@@ -468,9 +483,11 @@ def test_the_recorded_listing_is_what_is_compiled(name, kernels, version):
     listing = listings.load(name)
     spec = TensorSpec(listing.dtype, ("M", listing.N), ("stride", 1))
     text = ptx(kernels[version](DTYPES[listing.dtype], listing.N), spec, spec)
-    assert ptx_hash("\n".join(listing.ptx)) == ptx_hash(text), "the kernel changed: run scripts/record_listing.py again"
+    found = ptx_hash("\n".join(listing.ptx))
+    assert found == ptx_hash(text), "the kernel changed: run scripts/record_listing.py again"
     wide = sum(".E.128" in line for line in listing.sass)
-    assert wide == count(r"(ld|st)\.global\.v4", text) == {"copy-vectors": 8, "softmax-registers": 2}[name]
+    wanted = {"copy-vectors": 8, "softmax-registers": 2}[name]
+    assert wide == count(r"(ld|st)\.global\.v4", text) == wanted
 
 
 # Rows for which the rule gives the sizes of the last rung.
@@ -487,7 +504,8 @@ SAME_SIZES = (
 
 @pytest.mark.parametrize("operation, version, dtype, N", SAME_SIZES)
 def test_what_ships_is_the_last_rung_with_the_sizes_of_the_rule(operation, version, dtype, N):
-    of_rung, of_shipped = (ours.ptx(operation, name, dtype, N)[0] for name in (version, "what ships"))
+    of_rung = ours.ptx(operation, version, dtype, N)[0]
+    of_shipped = ours.ptx(operation, "what ships", dtype, N)[0]
     assert ptx_hash(of_rung) == ptx_hash(of_shipped)
 
 
@@ -506,7 +524,7 @@ TAUGHT = r"^\s+(?:@!?%p\d+ )?((?:ld|st)\.(?:global|shared|async)|shfl|bar|mbarri
         ("rmsnorm", "read twice", "bfloat16", 131072),
     ),
 )
-def test_any_address_costs_whole_vectors_no_instruction_but_for_addresses(operation, plain, dtype, N):
+def test_any_address_costs_whole_vectors_nothing_but_addresses(operation, plain, dtype, N):
     counts = []
     for version in (plain, "any address"):
         found = re.findall(TAUGHT + r"([\w.:]*)", ours.ptx(operation, version, dtype, N)[0], re.M)
@@ -527,7 +545,7 @@ def in_chapter(root, tmp_path, monkeypatch):
             "from dataclasses import dataclass\n\nimport cutlass\nimport cutlass.cute as cute\n"
             "from quack_tutorial.kernels.layout import tile_at\n\n\n"
         )
-        (tmp_path / "of_a_chapter.py").write_text(imports + source.partition(f"\n{end}")[0], encoding="utf-8")
+        (tmp_path / "of_a_chapter.py").write_text(imports + source.partition(f"\n{end}")[0], "utf-8")
         monkeypatch.syspath_prepend(tmp_path)
         monkeypatch.delitem(sys.modules, "of_a_chapter", raising=False)
         return importlib.import_module("of_a_chapter")
@@ -549,17 +567,17 @@ def test_a_copy_to_shared_memory_passes_l1_only_if_it_is_asked_to(monkeypatch):
     for modes, operator in (({}, "ca"), ({"cache_mode": cpasync.LoadCacheMode.GLOBAL}, "cg")):
         monkeypatch.setattr(cpasync, "CopyG2SOp", partial(cpasync.CopyG2SOp, **modes))
         text = ptx(COPIES["async"](cutlass.Float32, 4096), spec, spec)
-        assert count(rf"cp\.async\.{operator}\.shared", text) == count(r"cp\.async\.c[ag]\.", text) == 4
+        found = count(rf"cp\.async\.{operator}\.shared", text)
+        assert found == count(r"cp\.async\.c[ag]\.", text) == 4
 
 
 @pytest.mark.parametrize("how, local", [("by_index", 20), ("by_steps", 0)])
 def test_the_listings_of_chapter_11_s_turned_rows_are_what_is_compiled(in_chapter, how, local):
-    chapter, listing = (
-        in_chapter("11-profiler.md", "class Turn:", "x = "),
-        listings.load(f"turn-{how.replace('_', '-')}"),
-    )
+    chapter = in_chapter("11-profiler.md", "class Turn:", "x = ")
+    listing = listings.load(f"turn-{how.replace('_', '-')}")
     spec = TensorSpec(listing.dtype, ("M", listing.N), ("stride", 1))
-    assert ptx_hash("\n".join(listing.ptx)) == ptx_hash(ptx(chapter.Turn(getattr(chapter, how)), spec, spec))
+    found = ptx_hash("\n".join(listing.ptx))
+    assert found == ptx_hash(ptx(chapter.Turn(getattr(chapter, how)), spec, spec))
     assert sum("STL" in line or "LDL" in line for line in listing.sass) == local
 
 

@@ -26,7 +26,8 @@ def cluster():
 def test_a_helper_s_edits_are_tried_one_by_one(cluster):
     assert cluster.name == "cluster_reduce" and cluster.source[0] == "@cute.jit"
     said = {outcome.edit: outcome for outcome in cluster.outcomes}
-    wait = next(outcome for edit, outcome in said.items() if edit.endswith("mbarrier_wait(mbar, phase) removed"))
+    removed = "mbarrier_wait(mbar, phase) removed"
+    wait = next(outcome for edit, outcome in said.items() if edit.endswith(removed))
     assert wait.found and "cute.arch.mbarrier_wait(mbar, phase)" in cluster.source[wait.line - 1]
     fewer = next(outcome for edit, outcome in said.items() if "- 4 bytes" in edit)
     assert fewer.found and "bytes" in fewer.said
@@ -98,5 +99,6 @@ def test_the_picture_has_every_line_and_opens_those_that_can_be_broken(cluster):
     lines = {outcome.line for outcome in cluster.outcomes}
     assert html.count("<summary") == len(lines) and html.count("<code>") == len(cluster.source)
     assert html.count("<dt>") == len(cluster.outcomes)
-    assert "<script" not in html and not re.search(r"<(?!/?(style|div|p|code|details|summary|dl|dt|dd)\b)", html)
+    assert "<script" not in html
+    assert not re.search(r"<(?!/?(style|div|p|code|details|summary|dl|dt|dd)\b)", html)
     assert "cluster_reduce: what each edit of it leads to" in str(figures.break_it(cluster))

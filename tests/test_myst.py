@@ -21,7 +21,7 @@ def cells(text, folder=Path("nowhere")):
 
 def made(file):
     """The parts of a file, each a title and MyST behind "In:", with the cells that a notebook has of them."""
-    for title, source in re.findall(r"^# (.*)\nIn:\n((?:    .*\n|\n)+)", file.read_text(encoding="utf-8"), re.M):
+    for title, source in re.findall(r"^# (.*)\nIn:\n((?:    .*\n|\n)+)", file.read_text("utf-8"), re.M):
         yield from (f"# {title}", "In:", *source.rstrip("\n").split("\n"))
         for cell in cells(dedent(source), file.parent.parent / "notebooks"):
             yield f"Out: {cell.cell_type} {cell.metadata or ''}".rstrip()
@@ -41,15 +41,15 @@ def test_links_lead_to_notebooks_and_pages(tmp_path):
         book / "words.md": "# Words\n",
     }.items():
         file.parent.mkdir(exist_ok=True)
-        file.write_text(text, encoding="utf-8")
+        file.write_text(text, "utf-8")
     (cell,) = cells(
         "[a](03.md#vectors) [b](../book/trust.md) [](../book/words.md) [c](https://example.org/x.md)", chapters
     )
-    assert cell.source == "[a](03.ipynb) [b](../book/trust.md) [Words](../book/words.md) [c](https://example.org/x.md)"
+    wanted = "[a](03.ipynb) [b](../book/trust.md) [Words](../book/words.md) [c](https://example.org/x.md)"
+    assert cell.source == wanted
     text = "# Page\n\n[](trust.md), [a](../notebooks/03.md), [b](words.md), [c](#on), [d](on).\n\n(on)=\n## And on\n"
-    assert myst.page("---\nx: 1\n---\n" + text, book) == (
-        "# Page\n\n[Trust](trust.ipynb), [a](../notebooks/03.ipynb), [b](words.md), [c](#And-on), [d](#And-on).\n\n## And on\n"
-    )
+    links = "[Trust](trust.ipynb), [a](../notebooks/03.ipynb), [b](words.md), [c](#And-on), [d](#And-on)"
+    assert myst.page("---\nx: 1\n---\n" + text, book) == f"# Page\n\n{links}.\n\n## And on\n"
 
 
 def test_a_solution_is_text_and_keeps_its_id():
@@ -61,22 +61,23 @@ def test_a_solution_is_text_and_keeps_its_id():
     assert "outputs" not in cell
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["```{figure} a.png\n```", "See {doc}`x`.", '<div id="list"></div>', "```{literalinclude} a.py\n:lines: 1\n```"],
-)
+TEXTS = ["```{figure} a.png\n```", "See {doc}`x`."]
+TEXTS += ['<div id="list"></div>', "```{literalinclude} a.py\n:lines: 1\n```"]
+
+
+@pytest.mark.parametrize("text", TEXTS)
 def test_what_has_no_plain_form_is_refused(tmp_path, text):
-    (tmp_path / "a.py").write_text("x = 1\n", encoding="utf-8")
+    (tmp_path / "a.py").write_text("x = 1\n", "utf-8")
     with pytest.raises(ValueError, match="no plain form"):
         cells(text, tmp_path)
 
 
 def test_every_listing_is_the_pages(root):
     """Each `literalinclude` of the chapters, as Sphinx reads it, under the lines that it has in its file."""
-    code = pytest.importorskip("sphinx.directives.code", reason="Sphinx is not installed, which builds the pages")
+    code = pytest.importorskip("sphinx.directives.code", reason="Sphinx is not installed")
     config, folder, found = SimpleNamespace(source_encoding="utf-8"), root / "notebooks", 0
     for path in sorted(folder.glob("[0-9]*.md")):
-        for listing in myst.DIRECTIVE.finditer(path.read_text(encoding="utf-8")):
+        for listing in myst.DIRECTIVE.finditer(path.read_text("utf-8")):
             if listing["name"] != "literalinclude":
                 continue
             found += 1
@@ -90,7 +91,7 @@ def test_every_listing_is_the_pages(root):
             ).groups()
             assert body == wanted.rstrip()
             assert file.resolve() == (root / name).resolve()
-            lines = file.read_text(encoding="utf-8").splitlines()
+            lines = file.read_text("utf-8").splitlines()
             assert lines[int(first) - 1 : int(last)] == body.splitlines()
     assert found >= 30
 
@@ -99,7 +100,7 @@ def test_a_listing_of_a_kernel_has_a_fold_with_what_it_calls(tmp_path):
     kernels, chapters = tmp_path / "quack_tutorial/kernels", tmp_path / "notebooks"
     kernels.mkdir(parents=True)
     chapters.mkdir()
-    (kernels / "reduce.py").write_text("def total(x):\n    return x\n\n\nLIMIT = 3\n", encoding="utf-8")
+    (kernels / "reduce.py").write_text("def total(x):\n    return x\n\n\nLIMIT = 3\n", "utf-8")
     (kernels / "sums.py").write_text(
         "from quack_tutorial.kernels.reduce import LIMIT, total\n\n\n"
         "class Base:\n    def __init__(self, n):\n        self.n = n\n\n    def load(self, x):\n        return x\n\n\n"
@@ -116,10 +117,8 @@ def test_a_listing_of_a_kernel_has_a_fold_with_what_it_calls(tmp_path):
         ("../quack_tutorial/kernels/reduce.py", ":pyobject: total"),
     ]
     (cell,) = cells(listing, chapters)
-    assert (
-        "<summary>What it is built from: __init__, load, total</summary>" in cell.source
-        and "LIMIT = 3" not in cell.source
-    )
+    assert "<summary>What it is built from: __init__, load, total</summary>" in cell.source
+    assert "LIMIT = 3" not in cell.source
     # What the page lists itself is not folded again.
     twice = myst.with_helpers(
         listing + "\n\n" + listing.replace("sums", "reduce").replace("Sum.kernel", "total"), chapters
@@ -128,12 +127,12 @@ def test_a_listing_of_a_kernel_has_a_fold_with_what_it_calls(tmp_path):
     # What an earlier chapter had is named with the chapter.
     (chapters / "04-sums.md").write_text(listing.replace("sums", "reduce").replace("Sum.kernel", "total"), "utf-8")
     later = myst.with_helpers(listing, chapters, "05-more")
-    assert "Shown before: `total` in [Chapter 4](04-sums.md)." in later and ":pyobject: total" not in later
+    assert "Shown before: `total` in [Chapter 4](04-sums.md)." in later
+    assert ":pyobject: total" not in later
     # A listing in a fold has its own inside it.
     (cell,) = cells(f"````{{admonition}} More\n:class: dropdown\n\n{listing}\n````", chapters)
-    assert cell.source.index("<summary>More") < cell.source.index(
-        "<summary>What it is built from: __init__, load, total"
-    )
+    found = cell.source.index("<summary>More")
+    assert found < cell.source.index("<summary>What it is built from: __init__, load, total")
     assert cell.source.count("</details>") == 2 and cell.source.endswith("</details>\n\n</details>")
 
 
@@ -157,12 +156,14 @@ def bound(source, everywhere):
 
 def test_no_cell_needs_what_only_a_solution_makes(root):
     for path in sorted((root / "notebooks").glob("[0-9]*.md")):
-        text, made = path.read_text(encoding="utf-8"), set()
-        ids = {cell["id"] for cell in myst.reader(text, path.stem, path.parent).cells if cell.cell_type == "code"}
+        text, made = path.read_text("utf-8"), set()
+        every = myst.reader(text, path.stem, path.parent).cells
+        ids = {cell["id"] for cell in every if cell.cell_type == "code"}
         code = [cell for cell in myst.cells(text, path.stem).cells if cell.cell_type == "code"]
         of_solutions = set().union(*(bound(cell.source, False) for cell in code if cell["id"] not in ids))
         for cell in code:
             if cell["id"] in ids:
                 made |= bound(cell.source, True)
-                loaded = {node.id for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.Name)}
+                every = ast.walk(ast.parse(cell.source))
+                loaded = {node.id for node in every if isinstance(node, ast.Name)}
                 assert not loaded & of_solutions - made, (path.name, cell.source)

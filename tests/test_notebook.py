@@ -24,15 +24,18 @@ def test_check_takes_torch_tensors():
     assert qt.check(torch.ones(3, dtype=torch.bfloat16), torch.ones(3, dtype=torch.float64) * 1.004)
 
 
-@pytest.mark.parametrize(("step", "most"), [(1, 500), (1, 5), (128, 1024), (64, 512)])
+@pytest.mark.parametrize("step, most", [(1, 500), (1, 5), (128, 1024), (64, 512)])
 def test_lengths_of_all_kinds_are_drawn(step, most):
     drawn = [qt.lengths(step, most) for _ in range(30)]
     for lengths in drawn:
         assert lengths[0] == step and not any(N % step for N in lengths)
-        assert any(N > step and N // step % 2 for N in lengths) and any(N // step % 2 == 0 for N in lengths)
-        assert [N for N in lengths if N > most] == [N for N in lengths if 2 * most <= N <= 3 * most] != []
+        assert any(N > step and N // step % 2 for N in lengths)
+        assert any(N // step % 2 == 0 for N in lengths)
+        found = [N for N in lengths if N > most]
+        assert found == [N for N in lengths if 2 * most <= N <= 3 * most] != []
     assert most // step < 8 or len(set(map(tuple, drawn))) > 1
-    assert (qt.drawn(9, 9) != qt.drawn(9, 9)).any() and (abs(abs(qt.drawn(9, 1, shift=2000)) - 2000) <= 999).all()
+    assert (qt.drawn(9, 9) != qt.drawn(9, 9)).any()
+    assert (abs(abs(qt.drawn(9, 1, shift=2000)) - 2000) <= 999).all()
 
 
 def test_pairs_of_lengths_have_each_of_them():
@@ -47,7 +50,8 @@ def test_a_timing_reads_as_a_sentence():
     assert not untimed and "not on a GPU" in str(untimed)
 
     def told(us, **other):
-        given = {"us": us, "nbytes": 400_000_000, "copy_gb_s": 4200.0, "device": "NVIDIA H200", "datasheet_gb_s": None}
+        given = {"us": us, "nbytes": 400_000_000, "copy_gb_s": 4200.0}
+        given |= {"device": "NVIDIA H200", "datasheet_gb_s": None}
         timing = notebook.Timing(**given | other)
         return timing, " ".join(str(timing).split())
 
@@ -67,22 +71,23 @@ def test_recorded_speeds_are_the_records():
     cell = next(c for c in data["cells"] if (c["dtype"], c["N"]) == ("float32", 4096))
     speeds = qt.recorded("softmax", "float32", N=4096, ladder=True)
     measured = {result["provider"] for result in cell["results"] if result["status"] == "ok"}
-    assert speeds.names == tuple(version for version in OPERATIONS["softmax"].ladder if version in measured)
+    every = OPERATIONS["softmax"].ladder
+    assert speeds.names == tuple(version for version in every if version in measured)
     for result in cell["results"]:
         speed = speeds[result["provider"]]
         assert (speed.gb_s, speed.of_copy) == (result["gb_s"], result["fraction_of_ceiling"])
         assert speed.us == sorted(result["samples_us"])[len(result["samples_us"]) // 2]
     assert data["device"] in str(speeds) and "three-pass" in str(speeds)
-    with pytest.raises(
-        KeyError, match="'fourth' is not recorded for softmax float32 32768 x 4096; there are thread, warp"
-    ):
+    said = "'fourth' is not recorded for softmax float32 32768 x 4096; there are thread, warp"
+    with pytest.raises(KeyError, match=said):
         speeds["fourth"]
 
 
 def test_each_line_names_whose_share_it_is():
     reads = str(qt.recorded("cross-entropy", "float32", N=8192, ladder=True)).splitlines()
     assert reads[0] == "cross-entropy float32 32768 x 8192, beside the best read of the same size"
-    assert reads[1].startswith("two-pass ") and "% of the best read " in reads[1] and reads[1].endswith(" of the peak")
+    assert reads[1].startswith("two-pass ") and "% of the best read " in reads[1]
+    assert reads[1].endswith(" of the peak")
     assert "% of the best copy" in str(qt.recorded("softmax", "float32", N=4096)).splitlines()[1]
     assert max(map(len, reads)) <= notebook.WIDTH
 
@@ -97,11 +102,12 @@ def test_what_was_not_measured_is_named_in_one_line_at_the_end(capsys):
     ]
     qt.print_lacking([])
     lacking = cells["N =   1234"]
-    assert capsys.readouterr().out == "" and not lacking and "1234: not measured on an H100 yet." in str(lacking)
+    assert capsys.readouterr().out == "" and not lacking
+    assert "1234: not measured on an H100 yet." in str(lacking)
 
 
 @pytest.mark.parametrize(
-    ("call", "others", "reads"),
+    "call, others, reads",
     [
         (lambda x, y, n: y.copy_(x.sum()), (1,), True),  # a loss
         (lambda x, y, n: x.fill_(1), (1,), False),  # the large one is what it writes
@@ -138,7 +144,8 @@ def test_the_time_of_a_loss_is_set_beside_reads(monkeypatch):
     )
     x, out = torch.zeros(9500).as_subclass(OnGpu), torch.zeros(500).as_subclass(OnGpu)
     loss = qt.time(lambda x, out: out.add_(x.sum()), x, out)
-    assert loss.ruler == "read" and loss.of_ruler == pytest.approx(0.95) and loss.of_copy == pytest.approx(1.4)
+    assert loss.ruler == "read" and loss.of_ruler == pytest.approx(0.95)
+    assert loss.of_copy == pytest.approx(1.4)
     copy = qt.time(lambda x, y: y.copy_(x), x, x.clone())
     assert copy.ruler == "copy" and copy.of_ruler == pytest.approx(1.4)
 
@@ -168,4 +175,5 @@ def test_a_dynamic_spec_keeps_what_the_dsl_keeps():
     x = torch.zeros(4, 12)[:, :9]
     spec = compiler.dynamic_spec_of(x, "t0")
     assert (spec.shape, spec.stride) == (("t0_size0", "t0_size1"), ("t0_stride0", 1))
-    assert spec.align == 16  # the address's alignment or the rows' distance of 48 bytes, whichever is less
+    # the address's alignment or the rows' distance of 48 bytes, whichever is less
+    assert spec.align == 16

@@ -10,6 +10,7 @@ import sys
 import textwrap
 
 import pytest
+from running import python
 
 pytestmark = pytest.mark.skipif(sys.platform == "emscripten", reason="a browser starts no processes")
 HIDDEN = {
@@ -57,9 +58,7 @@ def alone(code: str, root) -> subprocess.CompletedProcess:
     """Run code in a Python that finds numpy and the standard library, and no more of what is here."""
     environment = os.environ | {"PYTHONPATH": str(root), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     script = PREFACE + textwrap.dedent(code) + EPILOGUE
-    return subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, cwd=root, env=environment, timeout=300
-    )
+    return python("-c", script, cwd=root, env=environment, timeout=300)
 
 
 def output(code: str, root) -> str:

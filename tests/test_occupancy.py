@@ -10,13 +10,14 @@ from quack_tutorial.occupancy import clusters_at_once
 
 
 def test_the_simulator_runs_one_cluster_after_the_other():
-    assert clusters_at_once(torch.device("cpu"), 1) == clusters_at_once(torch.device("cpu"), 16) == 1
+    found = clusters_at_once(torch.device("cpu"), 1)
+    assert found == clusters_at_once(torch.device("cpu"), 16) == 1
 
 
 @pytest.mark.parametrize(
     "N, rows, config, clusters, parts",
     (
-        (262144, "aligned", Config(512, 512, 16, 3), 7, 7),  # 192 KB of shared memory a block: one on an SM
+        (262144, "aligned", Config(512, 512, 16, 3), 7, 7),  # 192 KB a block: one on an SM
         (65536, "aligned", Config(256, 256, 8, 3), 15, 30),  # 96 KB: two
         (256, "aligned", Config(32, 512), 132, 264),  # none; half of an SM's 2048 threads
         (4096, "aligned", Config(256, 256, 1, 3), 132, 528),  # 48 KB: four

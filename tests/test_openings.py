@@ -21,7 +21,7 @@ def numbers(text):
 
 
 def test_every_chapter_opens_with_one_and_every_one_is_used(root):
-    texts = [path.read_text(encoding="utf-8") for path in sorted((root / "notebooks").glob("[0-9]*.md"))]
+    texts = [path.read_text("utf-8") for path in sorted((root / "notebooks").glob("[0-9]*.md"))]
     cells = [re.findall(r":tags: \[opening\]\n\n[^\n]+\n\n([^\n]+)\n```", text) for text in texts]
     assert len(cells) == 15 and all(len(found) == 1 for found in cells)
     names = {
@@ -34,14 +34,16 @@ def test_every_chapter_opens_with_one_and_every_one_is_used(root):
 def test_who_holds_what_follows_from_16_bytes_a_thread():
     tile = openings.layouts()
     rows, columns = np.indices((4, 32))
-    assert (tile.thread_of == 8 * rows + columns // 4).all() and (tile.value_of == columns % 4).all()
+    assert (tile.thread_of == 8 * rows + columns // 4).all()
+    assert (tile.value_of == columns % 4).all()
 
 
 def test_the_pair_at_the_end_is_that_of_the_whole_row():
     x = (openings._row(32, 8) + np.linspace(-1.2, 1.2, 32, dtype=np.float32))[0].astype(np.float64)
     player = openings.softmax()
     *_, m, s = numbers(player.frames[-2].caption.split("It was")[0])
-    assert m == pytest.approx(x.max(), abs=0.006) and s == pytest.approx(np.exp(x - x.max()).sum(), abs=0.006)
+    assert m == pytest.approx(x.max(), abs=0.006)
+    assert s == pytest.approx(np.exp(x - x.max()).sum(), abs=0.006)
     half = numbers(player.frames[3].caption.split("It was")[0])
     assert half[-1] == pytest.approx(np.exp(x[:16] - x[:16].max()).sum(), abs=0.006)
 
@@ -62,7 +64,8 @@ def test_a_timer_that_does_not_wait_is_faster_than_the_memory():
 
 def test_eight_lanes_need_three_rounds():
     frames = openings.warp_reduce().frames
-    assert max(f.reads.got for f in frames if f.reads) and len({f.reads.got for f in frames if f.reads}) == 3
+    assert max(f.reads.got for f in frames if f.reads)
+    assert len({f.reads.got for f in frames if f.reads}) == 3
 
 
 def test_the_line_up_takes_the_rows_of_which_enough_lengths_are_recorded():

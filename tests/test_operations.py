@@ -82,11 +82,11 @@ def test_bytes_are_those_of_the_matrices_and_of_nothing_else_that_grows_with_bot
 
 
 def test_words_of_the_command_line_name_operations():
-    assert operations.named("rmsnorm-backward") == operations.named("rmsnorm backward") == "rmsnorm backward"
+    found = operations.named("rmsnorm-backward")
+    assert found == operations.named("rmsnorm backward") == "rmsnorm backward"
     assert operations.slug("cross-entropy fused") == "cross-entropy-fused"
-    with pytest.raises(
-        ValueError, match="operation 'groupnorm' is not one of copy, softmax, softmax-backward, rmsnorm"
-    ):
+    said = "operation 'groupnorm' is not one of copy, softmax, softmax-backward, rmsnorm"
+    with pytest.raises(ValueError, match=said):
         operations.named("groupnorm")
 
 
@@ -160,9 +160,8 @@ def apart(tensor):
 
 def FakeLaunch(seen, kernel, specs, *args):
     """Compares what is launched with what it was compiled for."""
-    parameters = [
-        name for name in inspect.signature(type(kernel).__call__).parameters if name not in ("self", "stream")
-    ]
+    every = inspect.signature(type(kernel).__call__).parameters
+    parameters = [name for name in every if name not in ("self", "stream")]
     assert len(specs) == len(args) == len(parameters), type(kernel).__name__
     sizes = {}
     for spec, arg, name in zip(specs, args, parameters, strict=True):
@@ -173,8 +172,10 @@ def FakeLaunch(seen, kernel, specs, *args):
         for said, is_so in zip((*spec.shape, *spec.stride), (*arg.shape, *arg.stride()), strict=True):
             known = sizes.setdefault(said, is_so) if isinstance(said, str) else said
             assert known == is_so, (name, said)
-        steps = [s for said, s in zip(spec.stride, arg.stride(), strict=True) if isinstance(said, str)]
-        assert all(step * arg.element_size() % spec.align == 0 for step in steps) and arg.data_ptr() % spec.align == 0
+        every = zip(spec.stride, arg.stride(), strict=True)
+        steps = [s for said, s in every if isinstance(said, str)]
+        assert all(step * arg.element_size() % spec.align == 0 for step in steps)
+        assert arg.data_ptr() % spec.align == 0
     seen.append(kernel)
 
 

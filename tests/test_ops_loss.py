@@ -58,7 +58,8 @@ def test_nothing_that_counts_is_nan_and_what_is_nan_or_infinite_shows():
     for value in (float("nan"), float("inf")):
         losses[2999], target[2999] = value, 1
         for mean in (True, False):
-            torch.testing.assert_close(reduce(losses, target, mean=mean)[0], torch.tensor(value), equal_nan=True)
+            found = reduce(losses, target, mean=mean)[0]
+            torch.testing.assert_close(found, torch.tensor(value), equal_nan=True)
 
 
 def test_sums_too_large_for_float16_are_infinite_and_means_of_them_are_not():
@@ -80,7 +81,8 @@ def test_the_order_of_the_sum_is_fixed():
     first = reduce(losses, target)[0]
     for seed in (1, 2):
         loss = torch.full((), 77.0)
-        simulate(LossReduction(cutlass.Float32), losses, target, loss, None, IGNORED, check=False, seed=seed)
+        kernel = LossReduction(cutlass.Float32)
+        simulate(kernel, losses, target, loss, None, IGNORED, check=False, seed=seed)
         assert torch.equal(loss, first)
 
 
@@ -114,7 +116,8 @@ def test_the_compiled_reduction_has_all_its_loads_on_the_way_before_it_adds():
     if dsl_problem():
         pytest.skip("CuTe DSL is not installed: there is no compiler whose loads could be looked at")
     rows, scalar = TensorSpec("float32", ("M",), (1,), 4), TensorSpec("float32", (), (), 4)
-    text = ptx(LossReduction(cutlass.Float32), rows, TensorSpec("int64", ("M",), (1,), 8), scalar, scalar, 0)
+    targets = TensorSpec("int64", ("M",), (1,), 8)
+    text = ptx(LossReduction(cutlass.Float32), rows, targets, scalar, scalar, 0)
     loop = text[text.index("ld.global") : text.rindex("ld.global")]
     assert text.count("ld.global") == 2 * IN_FLIGHT
     assert "bra" not in loop and "add.f32" not in loop and ".local" not in text

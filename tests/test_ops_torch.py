@@ -44,7 +44,8 @@ def rows(device):
 def calls(device):
     """name -> (ours, torch's): each operation as a function of its (3, N) input."""
     w, b, r = (randn(device, *shape, seed=seed) for seed, shape in enumerate(((N,), (N,), (3, N)), 1))
-    target, ignored = torch.tensor([0, 2, 4], device=device), torch.tensor([0, -100, 4], device=device)
+    target = torch.tensor([0, 2, 4], device=device)
+    ignored = torch.tensor([0, -100, 4], device=device)
     return {
         "softmax": (ops.softmax, lambda x: torch.softmax(x, -1)),
         "rmsnorm": (lambda x: ops.rmsnorm(x, w, b, eps=EPS), lambda x: F.rms_norm(x, (N,), w, EPS) + b),
@@ -106,7 +107,8 @@ def test_torch_func_differentiates_in_reverse(name, device):
 def test_batches_of_vmap(name, dim, device):
     (ours, theirs), x = calls(device)[name], torch.stack([rows(device), 2 * rows(device)], dim)
     for transformed in (lambda f: f, lambda f: torch.func.grad(squared(f))):
-        close(torch.func.vmap(transformed(ours), dim)(x), torch.func.vmap(transformed(theirs), dim)(x))
+        found = torch.func.vmap(transformed(ours), dim)(x)
+        close(found, torch.func.vmap(transformed(theirs), dim)(x))
 
 
 # Without two calls whose results torch adds or divides: it does neither with numbers of an empty batch.
@@ -136,12 +138,10 @@ def test_vmap_over_some_arguments(device):
     close(torch.func.vmap(lambda w: ops.rmsnorm(x, w, eps=EPS), 1)(weights), wanted)
     inner = torch.func.vmap(ops.rmsnorm, (None, 0))
     twice = torch.func.vmap(inner, (0, None))(randn(device, 2, 3, N), weights.t())
-    close(
-        twice,
-        torch.stack(
-            [torch.stack([ops.rmsnorm(x, w) for w in weights.t().contiguous()]) for x in randn(device, 2, 3, N)]
-        ),
+    expected = torch.stack(
+        [torch.stack([ops.rmsnorm(x, w) for w in weights.t().contiguous()]) for x in randn(device, 2, 3, N)]
     )
+    close(twice, expected)
 
 
 @every_call
@@ -239,7 +239,8 @@ every_operator = pytest.mark.parametrize("k", REGISTERED, ids=lambda k: list(reg
 
 def test_every_operator_is_tried():
     named = {str(operator).removeprefix("quack_tutorial.") for operator, _ in registered("cpu")}
-    assert named == {name.partition("::")[2] for name in torch._C._dispatch_get_all_op_names() if "quack_t" in name}
+    registered_names = [name for name in torch._C._dispatch_get_all_op_names() if "quack_t" in name]
+    assert named == {name.partition("::")[2] for name in registered_names}
 
 
 @every_operator
@@ -257,7 +258,8 @@ def test_operators_called_by_their_names_refuse_forward_mode(k, device):
     for route in ("jvp", "dual"):
         with pytest.raises(NotImplementedError, match=REFUSED):
             ROUTES[route](first, x)
-    with pytest.raises(NotImplementedError, match="torch.func differentiates it through quack_tutorial.ops"):
+    said = "torch.func differentiates it through quack_tutorial.ops"
+    with pytest.raises(NotImplementedError, match=said):
         torch.func.grad(lambda x: torch.utils._pytree.tree_leaves(first(x))[0].sum())(x)
 
 
@@ -272,7 +274,8 @@ def test_what_memory_holds_is_not_always_what_a_tensor_is(name, device):
     (ours, theirs), x = calls(device)[name], rows(device)
     conjugate = torch.complex(x, x).conj().imag  # a view whose sign is changed as it is read
     assert conjugate.is_neg()
-    close(ours(torch._neg_view(x) if name == "its weight" else conjugate), theirs(-x))  # vectors must be contiguous
+    # vectors must be contiguous
+    close(ours(torch._neg_view(x) if name == "its weight" else conjugate), theirs(-x))
     close(ours(torch._efficientzerotensor((3, N), device=device)), theirs(0 * x))
     for make in (
         lambda y: torch._neg_view(torch.ones_like(y)),
@@ -410,7 +413,8 @@ def test_threads_may_call_together(device):
     def work(k):
         try:
             for columns in (7, 9):  # sizes of which no other test is the first
-                x, w = randn(device, 3, columns, seed=k).requires_grad_(), randn(device, columns).requires_grad_()
+                x = randn(device, 3, columns, seed=k).requires_grad_()
+                w = randn(device, columns).requires_grad_()
                 target = torch.tensor([0, 2, 4], device=device)
                 gate.wait(timeout=60)
                 loss = ops.cross_entropy(ops.rmsnorm(ops.softmax(x), w, eps=EPS), target)

@@ -24,14 +24,8 @@ def test_pages_work_in_another_browser(root, browser):
     site = built_site(root, "runtime/manifest.json")
     if lacks := [name for name in ("node", *NEEDS[browser]) if not shutil.which(name)]:
         (pytest.fail if whole else pytest.skip)(f"{browser} is not tested: {', '.join(lacks)} is not installed")
-    command = [
-        "node",
-        "--experimental-websocket",
-        root / "tests/site/others.mjs",
-        site,
-        browser,
-        *(() if whole else TWO),
-    ]
+    command = ["node", "--experimental-websocket", root / "tests/site/others.mjs"]
+    command += [site, browser, *(() if whole else TWO)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-3000:]
     answer = json.loads(done.stdout)

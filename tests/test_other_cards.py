@@ -67,7 +67,8 @@ def test_a_card_in_the_environment_is_told_too(monkeypatch):
 def test_cards_in_a_sentence():
     """Also of two that begin alike, and of one that `hardware` lacks."""
     found = [hardware.called(gpu.card) for gpu in hardware.GPUS]
-    assert found[:4] == ["an H100", "an H100 PCIe", "an H100 NVL", "an H200"] and {"an A100", "an RTX 4090"} < {*found}
+    assert found[:4] == ["an H100", "an H100 PCIe", "an H100 NVL", "an H200"]
+    assert {"an A100", "an RTX 4090"} < {*found}
     assert len({*found}) == len(found)
     assert hardware.called("a10g") == "an A10G" and hardware.called("rtx_a6000") == "an RTX A6000"
 
@@ -77,7 +78,7 @@ def test_a_chapter_names_a_card_that_was_recorded_later(root, tmp_path, monkeypa
     for path in (records.FOLDER / "h200").rglob("*.json"):
         place = tmp_path / "b200" / path.relative_to(records.FOLDER / "h200")
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(path.read_text(encoding="utf-8").replace("NVIDIA H200", "NVIDIA B200"), encoding="utf-8")
+        place.write_text(path.read_text("utf-8").replace("NVIDIA H200", "NVIDIA B200"), "utf-8")
     for path in records.FOLDER.iterdir():
         if path.name != "h100":
             (tmp_path / path.name).symlink_to(path)
@@ -85,9 +86,10 @@ def test_a_chapter_names_a_card_that_was_recorded_later(root, tmp_path, monkeypa
     monkeypatch.setattr(card, "BOOK", "h200")
     monkeypatch.setattr(records, "WHOLE", ("h200",))
     shell = new_shell(monkeypatch)
-    chapter = myst.cells((root / "notebooks/12-case-files.md").read_text(encoding="utf-8"), "12-case-files")
+    chapter = myst.cells((root / "notebooks/12-case-files.md").read_text("utf-8"), "12-case-files")
     cells = [cell.source for cell in chapter.cells if cell.cell_type == "code"][:14]
     found = [one for cell in cells for one in published(shell, cell)]
-    assert len(found) > 8 and {one["card"] for one in found} == {"b200"} and not any("missing" in one for one in found)
+    assert len(found) > 8 and {one["card"] for one in found} == {"b200"}
+    assert not any("missing" in one for one in found)
     told = json.dumps(found)
     assert told.count("NVIDIA B200") >= 3 and "NVIDIA H200" not in told

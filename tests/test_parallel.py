@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(not gloo, reason="this torch has no gloo")
 
 
 # One thread and several warps have a row's part that is all -inf; 3 ranks do not divide 131; only the last rank has targets.
-@pytest.mark.parametrize(("world", "N", "in_last"), [(2, 2048, False), (3, 131, True)])
+@pytest.mark.parametrize("world, N, in_last", [(2, 2048, False), (3, 131, True)])
 def test_ranks_agree_with_float64_and_with_each_other(world, N, in_last):
     found = parallel.run(world, parallel.check, 12, N, torch.float32, 0, in_last)
     for result in found:
@@ -27,7 +27,7 @@ def test_ranks_agree_with_float64_and_with_each_other(world, N, in_last):
     assert found[0]["loss"][0] == 0 and (found[0]["loss"][1:] > 0).all()  # row 0 is ignored
 
 
-@pytest.mark.parametrize(("N", "world"), [(128256, 4), (50257, 4), (131, 3), (64, 8), (65, 8)])
+@pytest.mark.parametrize("N, world", [(128256, 4), (50257, 4), (131, 3), (64, 8), (65, 8)])
 def test_columns_are_dealt_out_once_each_in_eighths(N, world):
     own = [parallel.columns(N, rank, world) for rank in range(world)]
     assert [one for columns in own for one in range(N)[columns]] == list(range(N))
@@ -47,7 +47,7 @@ def fails_on_rank_1(how):
 
 
 @pytest.mark.parametrize(
-    ("how", "why"),
+    "how, why",
     [
         ("raise", r"failed, and the others were ended: ValueError: no logits here \(test_parallel.py:\d+\)"),
         ("kill", r"ended without a word \(SIGKILL\), and the others were ended"),
@@ -69,6 +69,7 @@ def test_parts_combine_to_the_whole_rows_sum(parts):
     x[4, 5] = torch.nan
     of_parts = torch.stack([part.logsumexp(1) for part in x.chunk(parts, dim=1)])
     found, wanted = parallel.combined(of_parts), x.double().logsumexp(1)
-    torch.testing.assert_close(found[[0, 1, 2, 5]].double(), wanted[[0, 1, 2, 5]], atol=1e-5, rtol=1e-6)
+    got = found[[0, 1, 2, 5]].double()
+    torch.testing.assert_close(got, wanted[[0, 1, 2, 5]], atol=1e-5, rtol=1e-6)
     assert found[3].isnan() or found[3] == torch.inf
     assert found[4].isnan()

@@ -12,18 +12,18 @@ WORKFLOWS = ("newest-dsl", "pages", "release", "tests")
 
 def commands_of(root, name):
     """The shell commands of a workflow."""
-    workflow = yaml.safe_load((root / ".github/workflows" / f"{name}.yml").read_text(encoding="utf-8"))
+    workflow = yaml.safe_load((root / ".github/workflows" / f"{name}.yml").read_text("utf-8"))
     steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
     assert all(("run" in step) != ("uses" in step) for step in steps)
     return "\n".join(step["run"] for step in steps if "run" in step)
 
 
 def assert_exists(root, commands):
-    targets = set(re.findall(r"^([a-z-]+):", (root / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", (root / "Makefile").read_text("utf-8"), re.MULTILINE))
     assert set(re.findall(r"\bmake ([a-z-]+)", commands)) <= targets
     paths = re.findall(r"(?<![\w/.])(?:tests|scripts|quack_tutorial|\.ci)/?[\w./-]*", commands)
     assert [path for path in paths if not (root / path).exists()] == []
-    extras = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    extras = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     for named in re.findall(r"\.\[([a-z0-9,]+)\]", commands):
         assert set(named.split(",")) <= set(extras)
 
@@ -38,7 +38,7 @@ def test_what_a_workflow_runs_exists(root, name):
 
 
 def test_what_the_containers_run_exists(root):
-    container = json.loads((root / ".devcontainer/devcontainer.json").read_text(encoding="utf-8"))
+    container = json.loads((root / ".devcontainer/devcontainer.json").read_text("utf-8"))
     assert (root / ".devcontainer" / container["build"]["dockerfile"]).exists()
     assert_exists(root, container["postCreateCommand"])
 
@@ -47,7 +47,8 @@ def test_the_newest_dsl_takes_the_place_of_the_pinned_one(root):
     """The line that the weekly workflow edits is in each file that it edits, once."""
     edited = re.search(r'sed -i "s/(\^DSL_VERSION = )\.\*/.*?" (.*)', commands_of(root, "newest-dsl"))
     for name in edited[2].split():
-        text = (root / name).read_text(encoding="utf-8")
+        text = (root / name).read_text("utf-8")
         assert len(re.findall(edited[1], text, re.MULTILINE)) == 1
-    others = [file for file in (root / "quack_tutorial").rglob("*.py") if "DSL_VERSION = " in file.read_text("utf-8")]
+    every = (root / "quack_tutorial").rglob("*.py")
+    others = [file for file in every if "DSL_VERSION = " in file.read_text("utf-8")]
     assert len(others) == len(edited[2].split())

@@ -66,13 +66,15 @@ def test_distance_counts_steps_and_treats_nan_and_infinity_as_values():
 
 def test_tolerance_grows_with_the_distance_from_the_maximum():
     # The smaller element's share of the sum is nothing, a half, a quarter; two terms are one level of additions.
-    np.testing.assert_allclose(reference.softmax_tolerance([[0.0, -1000.0]], "float32"), [[4.5, 2004.5]])
+    found = reference.softmax_tolerance([[0.0, -1000.0]], "float32")
+    np.testing.assert_allclose(found, [[4.5, 2004.5]])
     np.testing.assert_allclose(reference.softmax_tolerance([[7.0, 7.0]], "float32"), [[4.5, 4.5]])
     below = math.log(3)
     expected = [[4.5 + 2 * (below / 4), 4.5 + 2 * (below + below / 4)]]
     np.testing.assert_allclose(reference.softmax_tolerance([[0.0, -below]], "float32"), expected)
     np.testing.assert_allclose(reference.softmax_tolerance([[0.0] + [-INF] * 1023], "float32"), 9.0)
-    np.testing.assert_array_equal(reference.softmax_tolerance([[0.0, -3.0]], "bfloat16"), [[1.0, 1.0]])
+    found = reference.softmax_tolerance([[0.0, -3.0]], "bfloat16")
+    np.testing.assert_array_equal(found, [[1.0, 1.0]])
 
 
 @pytest.mark.parametrize("dtype", reference.FORMATS)
@@ -111,7 +113,8 @@ def test_layernorm_and_its_gradients_are_torchs_in_float64():
     for stats in (dict(eps=1e-3), dict(mean=mean, rstd=rstd)):
         np.testing.assert_allclose(reference.layernorm_dx(x, dy, w, **stats), dx, rtol=1e-9)
         np.testing.assert_allclose(reference.layernorm_dw(x, dy, **stats), dw, rtol=1e-10)
-    np.testing.assert_allclose(reference.layernorm_dw(x[:, 4:7], dy[:, 4:7], mean, rstd), dw[4:7], rtol=1e-10)
+    found = reference.layernorm_dw(x[:, 4:7], dy[:, 4:7], mean, rstd)
+    np.testing.assert_allclose(found, dw[4:7], rtol=1e-10)
     np.testing.assert_allclose(reference.rmsnorm_db(dy), db, rtol=1e-10)
 
 
@@ -130,7 +133,8 @@ def test_gradients_are_those_of_torchs_float64_autograd():
     leaves = [t.requires_grad_() for t in (x, r, w, b)]
     h = x + r
     out = torch.nn.functional.rms_norm(h, (33,), w, 1e-3) + b
-    np.testing.assert_allclose(reference.rmsnorm(x.detach(), w.detach(), b.detach(), r.detach(), 1e-3), out.detach())
+    found = reference.rmsnorm(x.detach(), w.detach(), b.detach(), r.detach(), 1e-3)
+    np.testing.assert_allclose(found, out.detach())
     grads = [g.numpy() for g in torch.autograd.grad([out, h], leaves, [dy, dr])]
     h, w = h.detach().numpy(), w.detach().numpy()
     dx = reference.rmsnorm_dx(h, dy, w, dr, eps=1e-3)
@@ -139,7 +143,8 @@ def test_gradients_are_those_of_torchs_float64_autograd():
     rstd = reference.rmsnorm_rstd(h, eps=1e-3)
     np.testing.assert_allclose(reference.rmsnorm_dx(h, dy, w, dr, rstd), grads[0], rtol=1e-12)
     np.testing.assert_allclose(reference.rmsnorm_dw(h, dy, eps=1e-3), grads[2], rtol=1e-12)
-    np.testing.assert_allclose(reference.rmsnorm_dw(h[:, 4:7], dy[:, 4:7], rstd), grads[2][4:7], rtol=1e-12)
+    found = reference.rmsnorm_dw(h[:, 4:7], dy[:, 4:7], rstd)
+    np.testing.assert_allclose(found, grads[2][4:7], rtol=1e-12)
     np.testing.assert_allclose(reference.rmsnorm_db(dy), grads[3], rtol=1e-12)
 
     (x,) = doubles(2, (5, 33))
@@ -155,9 +160,11 @@ def test_cross_entropy_is_torchs_in_float64():
     (dx,) = torch.autograd.grad(loss, x, dloss)
     x = x.detach().numpy()
     np.testing.assert_allclose(reference.cross_entropy(x, target), loss.detach(), rtol=1e-13)
-    np.testing.assert_allclose(reference.logsumexp(x), torch.logsumexp(torch.tensor(x), 1), rtol=1e-13)
+    found = reference.logsumexp(x)
+    np.testing.assert_allclose(found, torch.logsumexp(torch.tensor(x), 1), rtol=1e-13)
     for lse in (None, reference.logsumexp(x)):
-        np.testing.assert_allclose(reference.cross_entropy_backward(x, target, dloss, lse), dx, rtol=1e-10, atol=1e-15)
+        found = reference.cross_entropy_backward(x, target, dloss, lse)
+        np.testing.assert_allclose(found, dx, rtol=1e-10, atol=1e-15)
     only_third = reference.cross_entropy_backward(x, target, 1.0, ignore_index=3)
     assert not only_third[5].any() and only_third[2].sum() == pytest.approx(
         1.0
@@ -184,13 +191,14 @@ def test_targets_out_of_range_and_ignored():
     np.testing.assert_allclose(loss, [NAN, NAN, 0.0, math.log(2)])
     assert reference.cross_entropy_error(x, np.array([2, -1, -100, 0]), loss) == 0.0
     almost = loss + np.array([0, 0, 1e-30, 0])
-    assert reference.cross_entropy_error(x, np.array([2, -1, -100, 0]), almost) == INF  # ignored means exactly 0
+    # ignored means exactly 0
+    assert reference.cross_entropy_error(x, np.array([2, -1, -100, 0]), almost) == INF
     gradient = reference.cross_entropy_backward(x, np.array([2, -1, -100, 0]), 1.0)
     np.testing.assert_array_equal(gradient, [[0.5, 0.5], [0.5, 0.5], [0, 0], [-0.5, 0.5]])
 
 
 @pytest.mark.parametrize(
-    ("exact", "error"),
+    "exact, error",
     [
         (reference.rmsnorm_rstd, reference.rmsnorm_rstd_error),
         (reference.logsumexp, reference.logsumexp_error),
@@ -221,8 +229,10 @@ def test_bounds_follow_the_terms_where_they_cancel():
 
 
 def test_infinity_is_one_step_beyond_the_largest_number():
-    x, w = np.array([[1.0]]), np.array([65519.0])  # float16 ends at 65504 and rounds to infinity from 65520
-    assert reference.rmsnorm_error(x, [[INF]], "float16", w, eps=0.0) == pytest.approx(1.0, abs=1e-3)
+    # float16 ends at 65504 and rounds to infinity from 65520
+    x, w = np.array([[1.0]]), np.array([65519.0])
+    found = reference.rmsnorm_error(x, [[INF]], "float16", w, eps=0.0)
+    assert found == pytest.approx(1.0, abs=1e-3)
     assert reference.rmsnorm_error(x, [[-INF]], "float16", w, eps=0.0) > 1
     assert reference.rmsnorm_error(x, [[INF]], "float16", w / 2, eps=0.0) > 1
 
@@ -239,7 +249,8 @@ def test_a_result_that_underflowed_is_right_to_the_last_digit_there_is():
     assert rounded[0, 0] != exact[0, 0]
     assert reference.softmax_backward_error(y, dy, rounded, "float32") <= 1
     assert reference.softmax_backward_error(y, dy, rounded + [[2.0**-146, 0]], "float32") > 1
-    assert reference.softmax_backward_error(y * 0, dy, rounded, "float32") == INF  # 0 stays exactly 0
+    # 0 stays exactly 0
+    assert reference.softmax_backward_error(y * 0, dy, rounded, "float32") == INF
 
 
 def test_the_gradient_of_a_scaled_loss_is_judged_by_the_product_that_multiplies_it():

@@ -47,15 +47,16 @@ TOO_LARGE = (
 
 @pytest.fixture(scope="module")
 def reader(request):
-    """A function: the answer of run.mjs for a chapter and steps."""
+    """A function: the answer of run.mjs for a chapter and steps, several of them in a dict."""
     root = request.config.rootpath
     site = built_site(root)
     if not (site / "runtime/manifest.json").exists():
         pytest.skip("the site was built without what runs Python in a page")
 
     def run(chapter, *steps):
+        todo = [{step: value} for several in steps for step, value in several.items()]
         page = f"{'book' if chapter.startswith('labs/') or chapter == 'motion' else 'notebooks'}/{chapter}.html"
-        answer = browsed(root, "run", site, page, json.dumps(steps), timeout=400)
+        answer = browsed(root, "run", site, page, json.dumps(todo), timeout=400)
         assert not answer["findings"]
         steps_ms = ", ".join(f"{step} {took_ms} ms" for step, took_ms in answer["took_ms"].items())
         print(f"{chapter}: ready after {answer.get('ready_ms')} ms ({steps_ms}), {answer['bytes'] / 1e6:.1f} MB")
@@ -68,7 +69,7 @@ def reader(request):
 def built_cells(page):
     """{number: (source, printed output)} of the cells of a built page."""
     found = {}
-    for part in re.split(r'<div class="cell_input', without_gpu_outputs(page.read_text(encoding="utf-8")))[1:]:
+    for part in re.split(r'<div class="cell_input', without_gpu_outputs(page.read_text("utf-8")))[1:]:
         plain = lambda html: unescape(re.sub(r"<[^>]+>", "", html))  # noqa: E731
         number = int(re.search(r'<span class="qt-number"[^>]*>cell (\d+)', part)[1])
         outputs = re.findall(
@@ -100,7 +101,7 @@ def comparable(text):
 
 
 @pytest.mark.parametrize("chapter", [*EXERCISES, "sandbox"])
-def test_a_chapter_runs_to_its_end_with_the_built_pages_numbers_and_its_exercise_is_solved(reader, chapter):
+def test_a_chapter_runs_to_its_end_and_its_exercise_is_solved(reader, chapter):
     """The exercise as a reader solves it: in its own cell, whose own lines then say that it is right.
 
     *Run all* leaves out the solutions that stand folded, and no cell lacks what they define.
@@ -111,14 +112,16 @@ def test_a_chapter_runs_to_its_end_with_the_built_pages_numbers_and_its_exercise
     if name:
         number, solution = [n for n in built if re.search(rf"^(class |def ){name}\b|^{name} = ", built[n][0], re.M)][:2]
         both = built[number][0], built[solution][0]
-        typed = solved(*both) if right else "\n".join(both)  # on paper: the solution judges what the exercise has named
-        solve = {"enter": number}, {"type": [number, typed]}, {"enter": number}, {"look": True}
-    answer = reader(chapter, {"run": 0}, {"look": True}, {"solutions": True}, *solve, {"download": True})
+        # on paper: the solution judges what the exercise has named
+        typed = solved(*both) if right else "\n".join(both)
+        solve = dict(enter=number, type=[number, typed]), dict(enter=number, look=True)
+    answer = reader(chapter, dict(run=0, look=True, solutions=True), *solve, dict(download=True))
     assert set(answer["requests_before"]) <= {"/_static/run/lines.js"}
-    html = (reader.site / f"notebooks/{chapter}.html").read_text(encoding="utf-8")
+    html = (reader.site / f"notebooks/{chapter}.html").read_text("utf-8")
     folded = len(re.findall(r'<div class="cell [^"]*tag_hide-cell', html))
     states = [cell["state"] for cell in answer["looks"][0]["cells"]]
-    assert set(states) <= {"done", "new"} and bool(folded) == ("new" in states) and states.count("new") <= folded
+    assert set(states) <= {"done", "new"} and bool(folded) == ("new" in states)
+    assert states.count("new") <= folded
     assert [cell["state"] for cell in answer["ran"]] == ["done"] * len(answer["ran"])
     assert [*built] == [cell["number"] for cell in answer["ran"]]
     for cell in answer["ran"]:
@@ -136,13 +139,15 @@ def test_a_chapter_runs_to_its_end_with_the_built_pages_numbers_and_its_exercise
         record = json.loads(answer["looks"][-1]["kept"][f"quack-tutorial:solved:/notebooks/{chapter}.html"])[
             str(number)
         ]
-        assert record["right"] and record["points"] is None and record["title"] and record["when"] > "2026"
+        assert record["right"] and record["points"] is None and record["title"]
+        assert record["when"] > "2026"
     elif name:
         assert not before and comparable(after) == comparable(built[solution][1]) != ""
     # The download is the reader's notebook, in which solutions are text, with what was typed.
     mine = json.loads(answer["downloaded"][1])["cells"]
-    given = json.loads((reader.root / f"notebooks/{chapter}.ipynb").read_text(encoding="utf-8"))["cells"]
-    assert [(cell["id"], cell["cell_type"]) for cell in mine] == [(cell["id"], cell["cell_type"]) for cell in given]
+    given = json.loads((reader.root / f"notebooks/{chapter}.ipynb").read_text("utf-8"))["cells"]
+    found = [(cell["id"], cell["cell_type"]) for cell in mine]
+    assert found == [(cell["id"], cell["cell_type"]) for cell in given]
     if name:
         code = ["".join(cell["source"]).strip() for cell in mine if cell["cell_type"] == "code"]
         assert code.count(typed.strip()) == 1
@@ -151,12 +156,13 @@ def test_a_chapter_runs_to_its_end_with_the_built_pages_numbers_and_its_exercise
 @pytest.mark.timed
 def test_python_is_ready_in_5_s_and_a_simulation_takes_less_than_300_ms(reader):
     """The best of three; half of the chapter's simulations are quicker."""
-    answers = [reader("05-block-reduce", {"run": 0}) for _ in range(3)]
+    answers = [reader("05-block-reduce", dict(run=0)) for _ in range(3)]
     assert min(answer["ready_ms"] for answer in answers) < 5000
     built = built_cells(reader.site / "notebooks/05-block-reduce.html")
     simulating = [n for n in built if re.search(r"\b(watch|simulate|simulated)\(", built[n][0])]
     states = {cell["number"]: cell["state"] for cell in answers[0]["ran"]}
-    simulating = [n for n in simulating if states.get(n) == "done"]  # Run all leaves folded solutions out
+    # Run all leaves folded solutions out
+    simulating = [n for n in simulating if states.get(n) == "done"]
     assert len(simulating) >= 10
     took = [[float(re.search(r"[\d.]+", one(answer, n)["took"])[0]) for n in simulating] for answer in answers]
     assert median(map(min, *took)) < 0.3
@@ -172,12 +178,12 @@ def test_code_is_typed_coloured_and_left_by_keyboard(reader):
     built = built_cells(reader.site / "notebooks/00-ten-minute-win.html")
     number = next(n for n in built if "qt.launch(double, x, out)" in built[n][0])
     presses = [["End", "Enter", *"y=1", "Enter", "Tab", "z"], ["Control+z", "Control+z"], ["Escape", "Tab"]]
-    steps = [{"type": [number, "def f(n):"]}, *({"keys": [number, *keys]} for keys in presses)]
+    steps = [dict(type=[number, "def f(n):"]), *({"keys": [number, *keys]} for keys in presses)]
     typed, undone, left = reader("00-ten-minute-win", *steps)["keys"]
-    assert typed["text"] == "def f(n):\n    y=1\n        z" and typed["focus"] == f"Code of cell {number}"
-    assert [["k", "def"], ["nf", "f"], ["n", "y"], ["mi", "1"]] == [
-        part for part in typed["coloured"] if part[1] in ("def", "f", "y", "1")
-    ]
+    assert typed["text"] == "def f(n):\n    y=1\n        z"
+    assert typed["focus"] == f"Code of cell {number}"
+    found = [["k", "def"], ["nf", "f"], ["n", "y"], ["mi", "1"]]
+    assert found == [part for part in typed["coloured"] if part[1] in ("def", "f", "y", "1")]
     assert typed["text"].startswith(undone["text"]) and len(undone["text"]) < len(typed["text"])
     assert left["text"] == undone["text"] and left["focus"] == f"Run cell {number}"
 
@@ -188,10 +194,8 @@ def test_a_kernel_without_end_is_stopped_and_the_page_goes_on(reader):
     first = next(n for n in built if "qt.launch(double, x, out)" in built[n][0])
     answer = reader(
         "00-ten-minute-win",
-        {"replace": [first, "print(out)", "while True:\n    pass"]},
-        {"stop": first},
-        {"replace": [first, "while True:\n    pass", "print(out)"]},
-        {"run": first},
+        dict(replace=[first, "print(out)", "while True:\n    pass"], stop=first),
+        dict(replace=[first, "while True:\n    pass", "print(out)"], run=first),
     )
     assert answer["stopped_ms"] < 1000
     assert one(answer, first)["text"].startswith("tensor([ 0.,  2.,  4.,")
@@ -200,11 +204,9 @@ def test_a_kernel_without_end_is_stopped_and_the_page_goes_on(reader):
 def test_a_sandbox_kernel_travels_in_its_link(reader):
     """Take the block reduce, leave its barrier out, copy the link, open it in a fresh profile: the race is there."""
     steps = [
-        {"choose": ["Start from", "reduce"]},
-        {"choose": ["N", "64"]},
-        {"replace": [2, "    cute.arch.barrier()\n", ""]},
-        {"link": True},
-        {"run": 6},
+        dict(choose=["Start from", "reduce"]),
+        dict(choose=["N", "64"], replace=[2, "    cute.arch.barrier()\n", ""], link=True),
+        dict(run=6),
     ]
     answer = reader("sandbox", *steps)
     assert any("M, N, dtype = 2, 64, torch.float32" in text for text in answer["linked"])
@@ -213,41 +215,27 @@ def test_a_sandbox_kernel_travels_in_its_link(reader):
     assert re.search(r"Race \(read after write\) on shared memory.*wrote at cell 2:\d+.*read at cell 2:\d+", text)
 
 
-BEGIN = {"visit": ""}, {"click": "Run in this page"}, {"wait": "Every cell can be changed now"}
+BEGIN = dict(visit="", click="Run in this page", wait="Every cell can be changed now")
 NONE, BACK = "    # cute.arch.barrier()", "    cute.arch.barrier()"
 
 
 def test_a_kernel_is_judged_and_drawn_as_one_types(reader):
     """The sum without its barrier, mended, made to add one word twice, and broken again; work is kept over a reload."""
     steps = [
-        {"visit": ""},
-        {"look": True},
-        {"keys": [1, {"before": NONE.strip()}, "Delete", "Delete"]},
-        {"settled": True},
-        {"look": True},
-        {"replace": [1, "buffer[0] + buffer[1]", "buffer[0] + buffer[0]"]},
-        {"settled": True},
-        {"look": True},
-        {"axe": True},
-        {"scheme": "dark"},
-        {"axe": True},
-        {"size": [390, 844]},
-        {"look": True},
-        {"axe": True},
-        {"choose": ["Start from", "race"]},
-        {"settled": True},
-        {"look": True},
-        {"follow": True},
-        {"look": True},
-        {"click": "yours, older"},
-        {"look": True},
-        {"visit": ""},
-        {"click": "yours, older"},
-        {"look": True},
+        dict(visit="", look=True, keys=[1, {"before": NONE.strip()}, "Delete", "Delete"]),
+        dict(settled=True, look=True),
+        dict(replace=[1, "buffer[0] + buffer[1]", "buffer[0] + buffer[0]"], settled=True),
+        dict(look=True, axe=True, scheme="dark"),
+        dict(axe=True, size=[390, 844], look=True),
+        dict(axe=True, choose=["Start from", "race"], settled=True, look=True, follow=True),
+        dict(look=True, click="yours, older"),
+        dict(look=True, visit="", click="yours, older"),
+        dict(look=True),
     ]
     built, mended, twice, narrow, broken, led, older, again = reader("motion", *steps)["looks"]
     race, warps, words, lanes = built["titles"]
-    assert race.startswith("A race:") and "wait" in warps and "shared memory" in words and "lane by lane" in lanes
+    assert race.startswith("A race:") and "wait" in warps and "shared memory" in words
+    assert "lane by lane" in lanes
     assert built["python"] == 0 and built["report"].startswith("Something is wrong:")
     assert re.search(r"Race \(read after write\).*wrote at cell 1:18,\s+thread 32 read at cell 1:21", built["report"])
 
@@ -260,11 +248,13 @@ def test_a_kernel_is_judged_and_drawn_as_one_types(reader):
         "mO[tidx] = buffer[0] + buffer[1]": "512 B shared 256 B",
     }
     assert mended["titles"] == [warps, words, lanes]
-    assert twice["report"].startswith("Something is wrong:") and "Largest difference" in twice["report"]
+    assert twice["report"].startswith("Something is wrong:")
+    assert "Largest difference" in twice["report"]
     assert narrow["width"] <= 390
 
     # As it was at first, but for the page that built it.
-    assert broken["titles"] == built["titles"] and broken["report"].split() == built["report"].split()
+    assert broken["titles"] == built["titles"]
+    assert broken["report"].split() == built["report"].split()
     assert led["focus"] == {"label": "Code of cell 1", "line": 18}
     assert "buffer[0] + buffer[0]" in older["texts"]["1"]
     assert again["texts"] == older["texts"] and again["python"] == 0
@@ -272,58 +262,42 @@ def test_a_kernel_is_judged_and_drawn_as_one_types(reader):
 
 def test_what_came_with_a_link_runs_on_a_click_alone(reader):
     """Neither on load nor as it is edited, also where it is the second link in a tab; afterwards as one types."""
-    race = (reader.root / "book/static/run/starts/race.py").read_text(encoding="utf-8").strip()
+    race = (reader.root / "book/static/run/starts/race.py").read_text("utf-8").strip()
     linked, other = race.replace(NONE, BACK) + "\n# theirs", race + "\n# of another"
     steps = [
-        {"visit": {"1": linked}},
-        {"look": True},
-        {"keys": [1, "Control+End", "!"]},
-        {"wait": "changed by you"},
-        {"look": True},
-        {"axe": True},
-        {"click": "Keep it as mine"},
-        {"keys": [1, "Control+End", "!"]},
-        {"look": True},
-        {"visit": {"1": linked}},
-        {"click": "Run the link's code: cell 1"},
-        {"settled": True},
-        {"look": True},
-        {"replace": [1, "buffer[1]", "buffer[0]"]},
-        {"settled": True},
-        {"look": True},
-        {"hash": {"1": other}},
-        {"keys": [1, "Control+End", "!"]},
-        {"look": True},
-        {"click": "yours"},
-        {"look": True},
+        dict(visit={"1": linked}, look=True, keys=[1, "Control+End", "!"]),
+        dict(wait="changed by you", look=True, axe=True, click="Keep it as mine"),
+        dict(keys=[1, "Control+End", "!"], look=True, visit={"1": linked}),
+        dict(click="Run the link's code: cell 1", settled=True, look=True),
+        dict(replace=[1, "buffer[1]", "buffer[0]"], settled=True, look=True, hash={"1": other}),
+        dict(keys=[1, "Control+End", "!"], look=True, click="yours"),
+        dict(look=True),
     ]
     opened, typed, kept, ran, changed, second, mine = reader("motion", *steps)["looks"]
     assert opened["texts"]["1"] == linked
     for look in (opened, typed, kept):
-        assert look["python"] == 0 and "this is what the book's code gives" in look["cells"][0]["stale"]
+        assert look["python"] == 0
+        assert "this is what the book's code gives" in look["cells"][0]["stale"]
     for look in (opened, typed, second):
         assert "somebody else's code" in look["remarks"]["1"]
         assert any("It is somebody else's code" in words for words in look["bar"])
-    assert ran["report"].startswith("Nothing wrong found.") and changed["report"].startswith("Something is wrong:")
+    assert ran["report"].startswith("Nothing wrong found.")
+    assert changed["report"].startswith("Something is wrong:")
     assert second["texts"]["1"] == other + "!" and "Out of date" in second["cells"][0]["stale"]
     assert mine["texts"]["1"] == linked + "!!"
 
 
 def test_what_a_link_did_to_python_does_not_meet_the_books_text(reader):
-    race = (reader.root / "book/static/run/starts/race.py").read_text(encoding="utf-8").strip()
+    race = (reader.root / "book/static/run/starts/race.py").read_text("utf-8").strip()
     patch = "from workbench import motion\nmotion.Verdict.right = property(lambda self: True)\n"
     steps = [
-        {"visit": {"1": patch + race}},
-        {"click": "Run the link's code: cell 1"},
-        {"settled": True},
-        {"look": True},
-        {"click": "the book's"},
-        {"keys": [1, "Control+Enter"]},
-        {"settled": True},
-        {"look": True},
+        dict(visit={"1": patch + race}, click="Run the link's code: cell 1", settled=True),
+        dict(look=True, click="the book's", keys=[1, "Control+Enter"], settled=True),
+        dict(look=True),
     ]
     patched, books = reader("motion", *steps)["looks"]
-    assert patched["report"].startswith("Nothing wrong found.") and books["report"].startswith("Something is wrong:")
+    assert patched["report"].startswith("Nothing wrong found.")
+    assert books["report"].startswith("Something is wrong:")
 
 
 # What is on the page is true of its code --------------------------------------------------------------------------------
@@ -337,43 +311,29 @@ def test_what_an_edit_makes_untrue_is_out_of_date_until_it_runs_again(reader):
     The race is drawn below the run, and its lines lead into the editor.
     """
     steps = [
-        {"choose": ["Start from", "reduce"]},
-        {"run": 0},
-        {"look": True},
-        {"replace": [2, BARRIER, ""]},
-        {"look": True},
-        {"axe": True},
-        {"scheme": "dark"},
-        {"axe": True},
-        {"size": [390, 844]},
-        {"look": True},
-        {"axe": True},
-        {"click": "Cells"},
-        {"click": "Run all cells"},
-        {"wait": "1 finding:"},
-        {"run": 8},
-        {"look": True},
-        {"axe": True},
-        {"click": "cell 2:26"},
-        {"look": True},
-        {"size": [1280, 844]},
-        {"scheme": "light"},
-        {"axe": True},
-        {"run": 2},
-        {"look": True},
-        {"enter": 6},
-        {"look": True},
+        dict(choose=["Start from", "reduce"], run=0, look=True, replace=[2, BARRIER, ""]),
+        dict(look=True, axe=True, scheme="dark"),
+        dict(axe=True, size=[390, 844], look=True),
+        dict(axe=True, click="Cells"),
+        dict(click="Run all cells", wait="1 finding:", run=8, look=True, axe=True),
+        dict(click="cell 2:26", look=True, size=[1280, 844], scheme="light", axe=True, run=2),
+        dict(look=True, enter=6),
+        dict(look=True),
     ]
     clean, broken, narrow, raced, jumped, again, entered = reader("sandbox", *steps)["looks"]
-    assert [cell["state"] for cell in clean["cells"]] == ["done"] * 8 and not any("stale" in c for c in clean["cells"])
+    assert [cell["state"] for cell in clean["cells"]] == ["done"] * 8
+    assert not any("stale" in c for c in clean["cells"])
     assert "No race, out-of-bounds access" in clean["cells"][2]["text"]
     # What each line moved stands beside it until the text is another one.
     moved = [one["cells"][1]["beside"] for one in (clean, broken, raced)]
-    assert not moved[1] and all(any("shared" in words for words in lines) for lines in (moved[0], moved[2]))
+    assert not moved[1]
+    assert all(any("shared" in words for words in lines) for lines in (moved[0], moved[2]))
     assert [cell["state"] for cell in broken["cells"]] == ["done"] + ["stale"] * 7
     for cell in broken["cells"][2:]:
-        assert cell["stale"] == "Out of date: this came out before cell 2 above was changed." and cell["isHeard"]
-    assert broken["said"] == "The outputs of 6 cells are out of date until they run again: 3, 4, 5, 6, 7, 8."
+        assert cell["stale"] == "Out of date: this came out before cell 2 above was changed."
+        assert cell["isHeard"]
+    wanted = "The outputs of 6 cells are out of date until they run again: 3, 4, 5, 6, 7, 8."
+    assert broken["said"] == wanted
     assert narrow["width"] <= 390
     text = " ".join(raced["cells"][2]["text"].split())
     assert re.search(r"Race \(read after write\).* wrote at cell 2:21, .* read at cell 2:26", text)
@@ -393,16 +353,11 @@ def test_what_an_edit_makes_untrue_is_out_of_date_until_it_runs_again(reader):
 def test_what_was_read_of_another_card_is_out_of_date(reader):
     """A cell that asks for it, and one that reads what that one bound; one that does not depend on it is left alone."""
     steps = [
-        {"type": [3, "print(1)"]},
-        {"type": [4, "from quack_tutorial import card\nrow = card.selected()\nprint(row.card)"]},
-        {"type": [5, "print('of', row.card)"]},
-        {"enter": 5},
-        {"card": "h200"},
-        {"look": True},
-        {"enter": 5},
-        {"look": True},
-        {"card": "h100"},
-        {"look": True},
+        dict(type=[3, "print(1)"]),
+        dict(type=[4, "from quack_tutorial import card\nrow = card.selected()\nprint(row.card)"]),
+        dict(type=[5, "print('of', row.card)"], enter=5, card="h200", look=True),
+        dict(enter=5, look=True, card="h100"),
+        dict(look=True),
     ]
     answer = reader("sandbox", *steps)
     stale = [[cell.get("stale") for cell in look["cells"][2:5]] for look in answer["looks"]]
@@ -415,32 +370,26 @@ def test_what_was_read_of_another_card_is_out_of_date(reader):
 def test_run_all_forgets_what_a_line_that_is_gone_did_to_a_module(reader):
     patch = "import numpy as np\nnp.pi = 3\nprint(np.pi)"
     steps = [
-        {"type": [3, patch]},
-        {"type": [4, "print(np.pi)"]},
-        {"enter": 4},
-        {"type": [3, patch.replace("np.pi = 3\n", "")]},
-        {"run": 0},
-        {"look": True},
+        dict(type=[3, patch]),
+        dict(type=[4, "print(np.pi)"], enter=4),
+        dict(type=[3, patch.replace("np.pi = 3\n", "")], run=0, look=True),
     ]
     answer = reader("sandbox", *steps)
     assert answer["said"] == ["3\n"]
-    assert [cell["text"] for cell in answer["looks"][0]["cells"][2:4]] == ["3.141592653589793\n"] * 2
+    every = answer["looks"][0]["cells"][2:4]
+    assert [cell["text"] for cell in every] == ["3.141592653589793\n"] * 2
 
 
 def test_output_comes_as_it_is_printed_stays_when_stopped_and_is_cut_when_long(reader):
     """What an endless cell printed is there after Stop; of 200,000 lines the page shows the beginning and the end, in boxes
     that scroll."""
     steps = [
-        {"run": 3},
-        {"type": [4, "for i in range(3):\n    print('line', i)\nwhile True: pass"]},
-        {"stop": 4},
-        {"look": True},
-        {"type": [4, "for i in range(200_000):\n    print('line', i)"]},
-        {"enter": 4},
-        {"look": True},
-        {"axe": True},
+        dict(run=3, type=[4, "for i in range(3):\n    print('line', i)\nwhile True: pass"]),
+        dict(stop=4, look=True, type=[4, "for i in range(200_000):\n    print('line', i)"]),
+        dict(enter=4, look=True, axe=True),
     ]
-    stopped, long = (look["cells"][3] | {"height": look["height"]} for look in reader("sandbox", *steps)["looks"])
+    every = reader("sandbox", *steps)["looks"]
+    stopped, long = (look["cells"][3] | {"height": look["height"]} for look in every)
     assert re.fullmatch(r"line 0\nline 1\nline 2\nStopped here, after [\d.]+ s\.", stopped["text"])
     assert stopped["state"] == "stopped"
     assert long["text"].startswith("line 0\n") and long["text"].endswith("line 199999\n")
@@ -455,22 +404,11 @@ def test_output_comes_as_it_is_printed_stays_when_stopped_and_is_cut_when_long(r
 def test_what_the_reader_wrote_is_there_before_python_is(reader):
     """After a reload, in a second tab, and when both tabs write; without a byte of Python."""
     steps = [
-        *BEGIN,
-        {"replace": [2, "THREADS = 64", "THREADS = 32"]},
-        {"visit": ""},
-        {"look": True},
-        {"axe": True},
-        {"tab": 1},
-        {"replace": [3, "= 2, 100", "= 3, 50"]},
-        {"tab": 0},
-        {"look": True},
-        {"keys": [2, "Control+Home"]},
-        {"tab": 1},
-        {"replace": [2, "THREADS = 32", "THREADS = 96"]},
-        {"click": "the book's"},
-        {"look": True},
-        {"visit": ""},
-        {"look": True},
+        BEGIN,
+        dict(replace=[2, "THREADS = 64", "THREADS = 32"], visit="", look=True, axe=True, tab=1),
+        dict(replace=[3, "= 2, 100", "= 3, 50"], tab=0, look=True, keys=[2, "Control+Home"]),
+        dict(tab=1, replace=[2, "THREADS = 32", "THREADS = 96"], click="the book's", look=True),
+        dict(visit="", look=True),
     ]
     back, merged, books, after = reader("sandbox", *steps)["looks"]
     assert "THREADS = 32" in back["texts"]["2"] and back["python"] == 0
@@ -478,7 +416,8 @@ def test_what_the_reader_wrote_is_there_before_python_is(reader):
     stale = "Out of date: this is what the book's code gives, not the text that cell 2 above has now."
     assert [cell.get("stale") for cell in back["cells"]] == [None, None, *[stale] * 6]
     assert "THREADS = 32" in merged["texts"]["2"] and "= 3, 50" in merged["texts"]["3"]
-    assert "THREADS = 64" in books["texts"]["2"] and "= 3, 50" in books["texts"]["3"]  # what is shown is what runs
+    # what is shown is what runs
+    assert "THREADS = 64" in books["texts"]["2"] and "= 3, 50" in books["texts"]["3"]
     assert books["versions"]["2"][0] == "yours" and books["versions"]["2"][-1] == "*the book's"
     assert "THREADS = 64" in after["texts"]["2"] and len(after["kept"]) == 2
     assert any("THREADS = 96" in record for record in after["kept"].values())
@@ -486,17 +425,11 @@ def test_what_the_reader_wrote_is_there_before_python_is(reader):
 
 def test_whose_text_is_chosen_in_one_tab_is_followed_by_another(reader):
     steps = [
-        *BEGIN,
-        {"type": [2, "mine = 1"]},
-        {"keys": [3, "Home"]},
-        {"tab": 1},
-        {"click": "the book's"},
-        {"tab": 0},
-        {"look": True},
-        {"tab": 1},
-        {"click": "yours"},
-        {"tab": 0},
-        {"look": True},
+        BEGIN,
+        dict(type=[2, "mine = 1"], keys=[3, "Home"], tab=1, click="the book's"),
+        dict(tab=0, look=True),
+        dict(tab=1, click="yours"),
+        dict(tab=0, look=True),
     ]
     books, mine = reader("sandbox", *steps)["looks"]
     assert books["versions"]["2"] == ["yours", "*the book's"] and "def host" in books["texts"]["2"]
@@ -504,39 +437,24 @@ def test_whose_text_is_chosen_in_one_tab_is_followed_by_another(reader):
 
 
 def test_an_edit_of_another_tab_leaves_what_is_typed_here(reader):
-    steps = [
-        *BEGIN,
-        {"type": [2, "mine = 1"]},
-        {"tab": 1},
-        {"type": [2, "theirs = 1"]},
-        {"tab": 0},
-        {"look": True},
-        {"click": "yours, older"},
-        {"look": True},
-    ]
+    steps = [BEGIN, dict(type=[2, "mine = 1"], tab=1)]
+    steps += [dict(type=[2, "theirs = 1"], tab=0, look=True, click="yours, older"), dict(look=True)]
     typing, older = reader("sandbox", *steps)["looks"]
     assert typing["texts"]["2"] == "mine = 1" and older["texts"]["2"] == "theirs = 1"
-    assert typing["remarks"]["2"] == "Another tab changed this cell: its text is under “yours, older”."
+    wanted = "Another tab changed this cell: its text is under “yours, older”."
+    assert typing["remarks"]["2"] == wanted
 
 
 def test_a_link_opens_beside_what_the_reader_wrote(reader):
     """It says where it comes from; typing in it keeps what was there, and "Keep it as mine" too."""
     steps = [
-        *BEGIN,
-        {"type": [2, "mine = 1"]},
-        {"type": [3, "mine = 2"]},
-        {"visit": {"2": "linked = 1"}},
-        {"look": True},
-        {"axe": True},
-        {"keys": [2, "Control+End", "+", "1"]},
-        {"look": True},
-        {"click": "yours"},
-        {"look": True},
-        {"click": "the link's"},
-        {"click": "Keep it as mine"},
-        {"look": True},
-        {"visit": ""},
-        {"look": True},
+        BEGIN,
+        dict(type=[2, "mine = 1"]),
+        dict(type=[3, "mine = 2"], visit={"2": "linked = 1"}, look=True, axe=True),
+        dict(keys=[2, "Control+End", "+", "1"], look=True, click="yours"),
+        dict(look=True, click="the link's"),
+        dict(click="Keep it as mine", look=True, visit=""),
+        dict(look=True),
     ]
     linked, typed, mine, taken, after = reader("sandbox", *steps)["looks"]
     assert linked["texts"]["2"] == "linked = 1" and linked["python"] == 0
@@ -548,102 +466,101 @@ def test_a_link_opens_beside_what_the_reader_wrote(reader):
     }
     assert all("mine = " in record for record in linked["kept"].values())
     assert typed["texts"]["2"] == "linked = 1+1" and mine["texts"]["2"] == "mine = 1"
-    assert taken["texts"]["2"] == "linked = 1+1" and taken["versions"]["2"] == ["*yours", "yours, older", "the book's"]
+    assert taken["texts"]["2"] == "linked = 1+1"
+    assert taken["versions"]["2"] == ["*yours", "yours, older", "the book's"]
     assert (after["texts"]["2"], after["texts"]["3"]) == ("linked = 1+1", "mine = 2")
 
 
 def test_each_text_that_was_replaced_can_be_had_back(reader):
     """Also what was made of one link when another one is opened."""
-    steps = [*BEGIN]
+    steps = [BEGIN]
     for text in ("first = 1", "second = 2", "third = 3"):
-        steps += [{"type": [2, text]}, {"click": "the book's"}]
-    steps += [{"visit": {"2": "linked = 1"}}, {"type": [2, "linked = 1 + mine"]}, {"visit": {"2": "other = 1"}}]
-    for name in ("the link's", "yours, older", "yours, older, 1 of 3", "yours, older, 2 of 3", "yours"):
-        steps += [{"click": name}, {"look": True}]
+        steps += [dict(type=[2, text], click="the book's")]
+    steps += [dict(visit={"2": "linked = 1"}, type=[2, "linked = 1 + mine"]), dict(visit={"2": "other = 1"})]
+    cases = ("the link's", "yours, older", "yours, older, 1 of 3", "yours, older, 2 of 3", "yours")
+    for name in cases:
+        steps += [dict(click=name, look=True)]
     looks = reader("sandbox", *steps)["looks"]
     wanted = ["other = 1", "linked = 1 + mine", "second = 2", "first = 1", "third = 3"]
     assert [look["texts"]["2"] for look in looks] == wanted
 
 
 def test_what_waited_for_a_cell_that_failed_says_so_until_it_runs_again(reader):
-    steps = [{"run": 4}, {"replace": [2, "THREADS = 64", "THREADS = 1 / 0"]}, {"run": 4}, {"look": True}]
-    steps += [{"replace": [2, "THREADS = 1 / 0", "THREADS = 64"]}, {"look": True}, {"run": 2}, {"look": True}]
-    failed, mended, again = (
-        [cell["took"] for cell in look["cells"]][1:4] for look in reader("sandbox", *steps)["looks"]
-    )
+    steps = [dict(run=4, replace=[2, "THREADS = 64", "THREADS = 1 / 0"]), dict(run=4, look=True)]
+    steps += [dict(replace=[2, "THREADS = 1 / 0", "THREADS = 64"], look=True, run=2), dict(look=True)]
+    every = reader("sandbox", *steps)["looks"]
+    failed, mended, again = ([cell["took"] for cell in look["cells"]][1:4] for look in every)
     assert failed == ["stopped at the error", *["not run: cell 2 above it failed"] * 2]
     assert not any("failed" in words for words in (*mended, *again))
 
 
 def test_what_somebody_else_keeps_under_our_names_breaks_nothing(reader):
     path = "/notebooks/sandbox.html"
-    strange = {"text:" + path + ":x": '{"text": 5}', "text:" + path + ":y": "7", path[1:]: "[1]", path: '["x", {}]'}
+    strange = {"text:" + path + ":x": '{"text": 5}', "text:" + path + ":y": "7"}
+    strange |= {path[1:]: "[1]", path: '["x", {}]'}
     store = [{"store": [f"quack-tutorial:{key}", text]} for key, text in strange.items()]
-    look = reader("sandbox", {"visit": ""}, *store, {"visit": ""}, {"look": True})["looks"][0]
-    assert "def host" in look["texts"]["2"] and not any("cannot be opened" in words for words in look["bar"])
+    look = reader("sandbox", dict(visit=""), *store, dict(visit="", look=True))["looks"][0]
+    assert "def host" in look["texts"]["2"]
+    assert not any("cannot be opened" in words for words in look["bar"])
 
 
 def test_without_a_connection_a_start_or_a_download_says_so_and_changes_nothing(reader):
-    steps = [
-        {"offline": True},
-        {"choose": ["Start from", "softmax"]},
-        {"click": "Download as notebook"},
-        {"look": True},
-    ]
+    choose = ["Start from", "softmax"]
+    steps = [dict(offline=True, choose=choose, click="Download as notebook"), dict(look=True)]
     look = reader("sandbox", *steps)["looks"][0]
     assert "softmax" not in look["texts"]["2"] and not look["kept"]
     assert any(words.startswith("The notebook cannot be fetched now") for words in look["bar"])
 
 
 def test_a_link_that_cannot_be_read_is_a_sentence(reader):
-    steps = [{"visit": ""}]
+    steps = [dict(visit="")]
     deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
     bomb = deflate.compress(b'{"2": "' + b" " * 10_000_000 + b'"}') + deflate.flush()
     large = "#cells=" + base64.urlsafe_b64encode(bomb).decode()
     mixed = {"2": 5, "99": "x", "-1": "y", "3": "z = 3"}
     for bad in ("#cells=%%%", "#cells=q1ZQMlKyUjI", mixed, None, [1], "#cells=", large):
-        steps += [{"visit": bad}, {"look": True}]
+        steps += [dict(visit=bad, look=True)]
     looks = reader("sandbox", *steps)["looks"]
     for i, look in enumerate(looks):
         sentence = next(
             words for words in look["bar"] if words.startswith("The link cannot") or "The link cannot" in words
         )
-        assert ("in full: what it has for cell 2 is no text; this page has no cell “99”" in sentence) == (i == 2)
+        found = "in full: what it has for cell 2 is no text; this page has no cell “99”" in sentence
+        assert found == (i == 2)
     assert looks[2]["texts"]["3"] == "z = 3" and "def host" in looks[2]["texts"]["2"]
 
 
 def test_a_browser_that_keeps_nothing_says_so_once_and_asks_before_it_leaves(reader):
-    steps = [{"full": True}, *BEGIN]
-    kept = reader("sandbox", {"visit": ""}, *steps[2:], {"type": [2, "x = 1"]}, {"look": True})["looks"][0]
+    wait = dict(visit=""), dict(click="Run in this page", wait="Every cell can be changed now", type=[2, "x = 1"])
+    kept = reader("sandbox", *wait, dict(look=True))["looks"][0]
     assert not kept["asks"] and not any("does not keep" in words for words in kept["bar"])
-    lost = reader("sandbox", {"visit": ""}, *steps, {"type": [2, "x = 1"]}, {"type": [3, "y"]}, {"look": True})[
-        "looks"
-    ][0]
-    assert lost["asks"] and sum("does not keep what you write" in words for words in lost["bar"]) == 1
+    lost = reader("sandbox", dict(visit="", full=True), *wait, dict(type=[3, "y"], look=True))["looks"][0]
+    assert lost["asks"]
+    assert sum("does not keep what you write" in words for words in lost["bar"]) == 1
 
 
 def test_a_report_of_the_built_page_leads_to_its_line(reader):
     """Chapter 5, before anything is started, at the width of a phone."""
-    answer = reader("05-block-reduce", {"visit": ""}, {"size": [390, 844]}, {"follow": True}, {"look": True})
+    answer = reader("05-block-reduce", dict(visit="", size=[390, 844], follow=True, look=True))
     (look,), (cell, line) = answer["looks"], answer["followed"]
     assert look["focus"] == {"label": f"Code of cell {cell}", "line": line} and look["markInSight"]
     assert look["python"] == 0 and look["width"] <= 390
 
 
 def test_the_sandbox_says_why_a_number_is_not_taken(reader):
-    steps = [{"choose": ["N", "100000"]}, {"look": True}, {"choose": ["N", "128"]}, {"look": True}]
+    steps = [dict(choose=["N", "100000"], look=True), dict(choose=["N", "128"], look=True)]
     refused, taken = reader("sandbox", *steps)["looks"]
-    assert (
-        refused["why"].startswith("Not taken over: N is a whole number from 1 to 4,096")
-        and "2, 100," in refused["texts"]["3"]
-    )
+    assert refused["why"].startswith("Not taken over: N is a whole number from 1 to 4,096")
+    assert "2, 100," in refused["texts"]["3"]
     assert taken["why"] == "" and "2, 128," in taken["texts"]["3"]
 
 
 def solved(exercise, solution):
     """The exercise's text with the functions and classes of the solution in the place of its own, after what it imports."""
-    answers = {s.name: s for s in ast.parse(solution).body if isinstance(s, (ast.FunctionDef, ast.ClassDef))}
-    parts = [source_of(s, solution) for s in ast.parse(solution).body if isinstance(s, (ast.Import, ast.ImportFrom))]
+    every = ast.parse(solution).body
+    answers = {s.name: s for s in every if isinstance(s, (ast.FunctionDef, ast.ClassDef))}
+    imports = [s for s in ast.parse(solution).body if isinstance(s, (ast.Import, ast.ImportFrom))]
+    parts = [source_of(s, solution) for s in imports]
     for statement in ast.parse(exercise).body:
         answer = answers.get(getattr(statement, "name", None))
         if answer is None or getattr(answer, "bases", None):  # `class Widen(Widen)` has but what was missing
@@ -670,7 +587,7 @@ def cells_of(name, master):
 
 def typed(name):
     """The steps by which a student types a lab's solution into its page."""
-    master = (folders()[name] / f"{name}.md").read_text(encoding="utf-8")
+    master = (folders()[name] / f"{name}.md").read_text("utf-8")
     whole = re.sub(rf" *({'|'.join(student.SOLUTION)})\n", "", master)
     both = zip(cells_of(name, student.student_version(master)), cells_of(name, whole), strict=True)
     steps = [{"type": [i, answer]} for i, (given, answer) in enumerate(both, 1) if given != answer]
@@ -682,33 +599,33 @@ def typed(name):
 def test_a_lab_is_solved_in_the_page_and_handed_in(reader, name):
     """The solution typed in survives a reload and passes each check there; the download gets full marks, on other numbers."""
     words = "Because each lane needs it."
-    steps = [*typed(name), {"answer": words}, {"reload": True}, {"run": 0}, {"look": True}, {"download": True}]
+    steps = [*typed(name), dict(answer=words, reload=True, run=0, look=True, download=True)]
     answer = reader(f"labs/{name}", *steps)
     assert set(answer["requests_before"]) <= {"/_static/run/lines.js"}
     checks = [cell["text"] for cell in answer["cells"] if re.search("^right: ", cell["text"], re.M)]
     assert len(checks) == len(re.findall(r"^labs\.check", "\n".join(cells_of(name, master_of(name))), re.M))
     file, text = answer["downloaded"]
     assert file == f"{name}.ipynb"
-    record = next(
-        value for key, value in answer["looks"][0]["kept"].items() if key.startswith("quack-tutorial:solved:")
-    )
+    every = answer["looks"][0]["kept"].items()
+    record = next(value for key, value in every if key.startswith("quack-tutorial:solved:"))
     points = [one["points"] for one in json.loads(record).values()]
     assert all(got == of > 0 for got, of in points) and len(points) == len(checks)
     report = grade(name, file, text, seed=77)
     assert report.full, report
     cells = json.loads(text)["cells"]
-    assert cells[-1]["source"] == words and cells[-1]["metadata"]["nbgrader"]["grade_id"] == "explain"
+    assert cells[-1]["source"] == words
+    assert cells[-1]["metadata"]["nbgrader"]["grade_id"] == "explain"
     given = json.loads(release.notebook(name, master_of(name)))["cells"]
     assert [(c["id"], c["metadata"]) for c in cells] == [(c["id"], c["metadata"]) for c in given]
 
 
 def master_of(name):
     """The student's version of a lab's text."""
-    return student.student_version((folders()[name] / f"{name}.md").read_text(encoding="utf-8"))
+    return student.student_version((folders()[name] / f"{name}.md").read_text("utf-8"))
 
 
 def test_a_lab_that_is_not_solved_says_so_without_a_traceback(reader):
-    cells = reader("labs/butterfly", {"run": 0}, {"axe": True})["cells"]
+    cells = reader("labs/butterfly", dict(run=0, axe=True))["cells"]
     told = [cell["text"] for cell in cells if "not filled in yet" in cell["text"]]
     watched = [text for text in told if text.startswith("Nothing to watch yet: ")]
     assert (len(told), len(watched)) == (7, 1) and not any("Traceback" in text for text in told)
@@ -737,11 +654,12 @@ def texts_of(name, content):
 def test_no_solution_and_no_rubric_is_on_the_site(reader):
     """Nor in what runs in the page: not a line of a solution."""
     secret = {}
-    public = "".join(file.read_text(encoding="utf-8") for file in reader.root.glob("notebooks/*.md"))
-    public += "".join(file.read_text(encoding="utf-8") for file in reader.root.glob("quack_tutorial/**/*.py"))
+    public = "".join(file.read_text("utf-8") for file in reader.root.glob("notebooks/*.md"))
+    public += "".join(file.read_text("utf-8") for file in reader.root.glob("quack_tutorial/**/*.py"))
     for name, home in folders().items():
-        lines = student.solution_lines((home / f"{name}.md").read_text(encoding="utf-8"))
-        secret[name] = [line for line in lines if len(line) >= 30 and line not in public and "labs.check(" not in line]
+        lines = student.solution_lines((home / f"{name}.md").read_text("utf-8"))
+        told = [line for line in lines if len(line) >= 30 and "labs.check(" not in line]
+        secret[name] = [line for line in told if line not in public]
         assert len(secret[name]) >= 3
     seen = set()
     for file in sorted(reader.site.rglob("*")):
@@ -750,7 +668,8 @@ def test_no_solution_and_no_rubric_is_on_the_site(reader):
         for name, text in texts_of(file.relative_to(reader.site).as_posix(), file.read_bytes()):
             seen.add(name.split("/")[0])
             assert "answers.toml" not in name
-            marks = () if "grading/" in name else ("### BEGIN", "### END")  # the code that knows the marks
+            # the code that knows the marks
+            marks = () if "grading/" in name else ("### BEGIN", "### END")
             told = [words for words in marks if words in text]
             told += [line for lines in secret.values() for line in lines if line in text]
             assert not told, (name, told)

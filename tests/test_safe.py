@@ -133,7 +133,8 @@ WORKER = {
 def tried(request):
     root = request.config.rootpath
     site = built_site(root, "runtime/manifest.json")
-    attacks = {"html": HTML, "python": {name: source for name, (source, _) in PYTHON.items()}, "worker": WORKER}
+    python = {name: source for name, (source, _) in PYTHON.items()}
+    attacks = {"html": HTML, "python": python, "worker": WORKER}
     return browsed(root, "attack", site, json.dumps(attacks), timeout=600)
 
 
@@ -176,17 +177,13 @@ def safe(root, monkeypatch):
 def built(safe, folder, of_module, **options):
     (folder / "_static/run").mkdir(parents=True)
     (folder / "book").mkdir()
-    files = {
-        "a.css": "a {}",
-        "run.js": "import(`run/${name}.js`)",
-        "run/page.js": 'import "./kept.js";',
-        "run/kept.js": of_module,
-    }
+    files = {"a.css": "a {}", "run.js": "import(`run/${name}.js`)"}
+    files |= {"run/page.js": 'import "./kept.js";', "run/kept.js": of_module}
     for name, text in files.items():
-        (folder / "_static" / name).write_text(text, encoding="utf-8")
-    (folder / "book/page.html").write_text(PAGE, encoding="utf-8")
+        (folder / "_static" / name).write_text(text, "utf-8")
+    (folder / "book/page.html").write_text(PAGE, "utf-8")
     safe.finish(folder, **options)
-    return (folder / "book/page.html").read_text(encoding="utf-8"), folder / "_static"
+    return (folder / "book/page.html").read_text("utf-8"), folder / "_static"
 
 
 def test_a_page_lets_in_its_own_scripts_and_no_others(safe, tmp_path):
@@ -195,7 +192,8 @@ def test_a_page_lets_in_its_own_scripts_and_no_others(safe, tmp_path):
     parts = {part.split()[0]: part.split()[1:] for part in policy.split(";")}
     its_own = f"'sha256-{base64.b64encode(hashlib.sha256(b'one()').digest()).decode()}'"
     assert sorted(parts["script-src"]) == sorted(["'self'", "'wasm-unsafe-eval'", its_own])
-    assert parts["default-src"] == ["'self'"] and parts["frame-src"] == parts["object-src"] == ["'none'"]
+    assert parts["default-src"] == ["'self'"]
+    assert parts["frame-src"] == parts["object-src"] == ["'none'"]
     assert "connect-src" not in parts  # that of default-src, which is the site
     assert ' data-click="window.print()"' in page and " onclick" not in page
     data = re.search(
@@ -210,5 +208,5 @@ def test_the_name_of_a_script_changes_with_each_that_it_loads(safe, tmp_path):
     pages = [built(safe, tmp_path / name, text) for name, text in (("a", "1"), ("b", "2"), ("c", "1"))]
     named = [re.findall(r'_static/([\w.]+\?v=\w{12})"', page) for page, _ in pages]
     assert named[0] == named[2] and [a == b for a, b in zip(named[0], named[1])] == [True, False]
-    (version,) = re.findall(r'"\./kept\.js\?v=(\w{12})"', (pages[0][1] / "run/page.js").read_text(encoding="utf-8"))
-    assert f"run/${{name}}.js?v={version}`" in (pages[0][1] / "run.js").read_text(encoding="utf-8")
+    (version,) = re.findall(r'"\./kept\.js\?v=(\w{12})"', (pages[0][1] / "run/page.js").read_text("utf-8"))
+    assert f"run/${{name}}.js?v={version}`" in (pages[0][1] / "run.js").read_text("utf-8")

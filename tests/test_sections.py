@@ -35,10 +35,11 @@ def test_each_section_has_its_prose_and_code_without_outputs_and_solutions(load,
     builder = SimpleNamespace(format="html", get_target_uri=lambda name: f"{name}.html")
     config = SimpleNamespace(root_doc="a/page")
     sections.write_index(SimpleNamespace(env=env, builder=builder, config=config, outdir=tmp_path), None)
-    text = (tmp_path / "_static/section-index.js").read_text(encoding="utf-8")
+    text = (tmp_path / "_static/section-index.js").read_text("utf-8")
     data = json.loads(text.removeprefix("bookSections(").removesuffix(")\n"))
     assert data["pages"] == [["a/page.html", "Page"]]
-    assert [row[:3] for row in data["sections"]] == [[0, "", "Page"], [0, "inner also-inner", "Inner"]]
+    wanted = [[0, "", "Page"], [0, "inner also-inner", "Inner"]]
+    assert [row[:3] for row in data["sections"]] == wanted
 
 
 def test_the_front_page_is_the_first_page_with_its_links_moved(load, tmp_path):
@@ -51,9 +52,10 @@ def test_the_front_page_is_the_first_page_with_its_links_moved(load, tmp_path):
         encoding="utf-8",
     )
     builder = SimpleNamespace(format="html", get_target_uri=lambda name: f"{name}.html")
-    app = SimpleNamespace(builder=builder, config=SimpleNamespace(root_doc="book/intro"), outdir=tmp_path)
+    config = SimpleNamespace(root_doc="book/intro")
+    app = SimpleNamespace(builder=builder, config=config, outdir=tmp_path)
     site.write_front_page(app, None)
-    assert (tmp_path / "index.html").read_text(encoding="utf-8") == (
+    assert (tmp_path / "index.html").read_text("utf-8") == (
         '<html data-content_root="./"><head><title>Book</title><meta property="og:image" content="previews/a.png">'
         '<link rel="canonical" href="book/intro.html"/>\n</head><body>'
         '<a href="#here">h</a> <a href="book/two.html#x">2</a> <a href="notebooks/00.html">0</a> '
@@ -61,7 +63,7 @@ def test_the_front_page_is_the_first_page_with_its_links_moved(load, tmp_path):
     )
 
 
-@pytest.mark.parametrize(("body", "kept"), [("<p>plain</p>", 1), ('<span class="math notranslate">x</span>', 3)])
+@pytest.mark.parametrize("body, kept", [("<p>plain</p>", 1), ('<span class="math notranslate">x</span>', 3)])
 def test_mathjax_comes_where_there_are_formulas(load, body, kept):
     site = load("book/extension/book_site.py")
 

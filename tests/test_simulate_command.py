@@ -4,10 +4,9 @@ import json
 import os
 import re
 import shlex
-import subprocess
-import sys
 
 import pytest
+from running import python
 
 from quack_tutorial.cli import main
 
@@ -34,9 +33,11 @@ def folder(root, tmp_path, monkeypatch):
 def test_a_finding_is_told_beside_a_reference(root, capsys, folder):
     """The deadlock stops the kernel before it writes: there is nothing to compare, and the finding is the verdict."""
     (folder / "reference.py").write_text("def column_sum(x):\n    return x.sum(0)\n")
-    words = ["column_sum.py:ColumnSum()", "x=f32:96x8", "out=f32:8:nan", "--against", "reference.py:column_sum"]
+    words = "column_sum.py:ColumnSum() x=f32:96x8 out=f32:8:nan".split()
+    words += "--against reference.py:column_sum".split()
     assert main(["simulate", *words]) == 1
-    assert capsys.readouterr().out.startswith("finding: deadlock, column_sum.py:19 (exit status 1)\n")
+    said = capsys.readouterr().out
+    assert said.startswith("finding: deadlock, column_sum.py:19 (exit status 1)\n")
     assert main(["simulate", *words, "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["verdict"] == "finding"
 
@@ -53,7 +54,8 @@ def test_the_book_s_page_says_what_the_command_says(root, capsys, folder):
 def test_the_fixture_fails_a_test_on_a_finding(root, folder):
     text = (root / "book/simulator.md").read_text()
     body = re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]
-    wrong = body.partition("\n\n\n")[2].replace("test_column_sum", "test_fewer_rows").replace("128", "96")
+    wrong = body.partition("\n\n\n")[2]
+    wrong = wrong.replace("test_column_sum", "test_fewer_rows").replace("128", "96")
     compared = (
         body.partition("\n\n\n")[2].replace("test_column_sum", "test_{0}").replace("x, out)", "x, out, against={0})")
     )
@@ -61,10 +63,10 @@ def test_the_fixture_fails_a_test_on_a_finding(root, folder):
     tests = [body, wrong, references, *(compared.format(name) for name in ("right", "other"))]
     (folder / "test_kernel.py").write_text("\n\n".join(tests))
     words = ["-q", "-p", "cutesim.pytest_plugin", "-p", "no:cacheprovider", "--rootdir", ".", "."]
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_THE_DSL, *words],
-        capture_output=True,
-        text=True,
+    done = python(
+        "-c",
+        WITHOUT_THE_DSL,
+        *words,
         cwd=folder,
         env=os.environ | {"PYTHONPATH": str(root), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )

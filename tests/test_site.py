@@ -42,14 +42,8 @@ def browsed(root, script, *words, options=(), timeout=300):
     """The answer of a script of tests/site; skips where there is no browser for it."""
     if lack := missing_tool(root):
         skip_unless_required(lack)
-    command = [
-        "node",
-        str(root / f"tests/site/{script}.mjs"),
-        *map(str, words),
-        "--chromium",
-        find_chromium(),
-        *options,
-    ]
+    command = ["node", str(root / f"tests/site/{script}.mjs"), *map(str, words)]
+    command += ["--chromium", find_chromium(), *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)
@@ -67,7 +61,8 @@ def check(root, site, *options):
     return browsed(root, "check", site, options=options, timeout=1800)
 
 
-CHAPTER = "notebooks/05-block-reduce.html"  # whose links to the glossary and to other pages are opened
+# whose links to the glossary and to other pages are opened
+CHAPTER = "notebooks/05-block-reduce.html"
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -77,11 +72,13 @@ def test_every_page_works_in_both_schemes_and_widths(root, width):
     if width == 1280 and os.environ.get("TESTS") == "part":
         options += ["--half", str(datetime.date.today().toordinal() % 2)]
     answer = check(root, built_site(root), *options)
-    contents = (root / "_toc.yml").read_text(encoding="utf-8")
+    contents = (root / "_toc.yml").read_text("utf-8")
     pages = [yaml.safe_load(contents)["root"], *re.findall(r"- file: (\S+)", contents)]
     assert {f"{page}.html" for page in pages} <= set(answer["pages"])
-    assert {weight["page"] for weight in answer["weights"]} == (set(answer["pages"]) if width == 390 else set())
-    told = [f"{f['page']}, {f['scheme']}, {f['width']} px: {f['kind']}: {f['text']}" for f in answer["findings"]]
+    found = {weight["page"] for weight in answer["weights"]}
+    assert found == (set(answer["pages"]) if width == 390 else set())
+    every = answer["findings"]
+    told = [f"{f['page']}, {f['scheme']}, {f['width']} px: {f['kind']}: {f['text']}" for f in every]
     assert not told, "\n" + "\n".join(told)
 
 
@@ -110,13 +107,16 @@ def test_the_check_finds_what_it_looks_for(root, tmp_path):
     assert ("console", "said") in found
     assert ("console", "undefinedFunction is not defined") in found
     assert {("missing", "/gone.png"), ("missing", "/gone.html")} <= found
-    assert {("accessibility", "image-alt (critical)"), ("accessibility", "color-contrast (serious)")} <= found
+    got = {("accessibility", "image-alt (critical)"), ("accessibility", "color-contrast (serious)")}
+    assert got <= found
     assert ("prediction", "1") in found
     # What is faint in one scheme only is found in that one, whether the page was opened in it or changed to it.
-    colours = [(f["scheme"], f["width"], f["text"]) for f in answer["findings"] if "color-contrast" in f["text"]]
+    among = answer["findings"]
+    colours = [(f["scheme"], f["width"], f["text"]) for f in among if "color-contrast" in f["text"]]
     every = {(scheme, width) for scheme in ("light", "dark") for width in (1280, 390)}
     assert {(scheme, width) for scheme, width, text in colours if "faint" in text} == every
-    assert {(scheme, width) for scheme, width, text in colours if "dim" in text} == {("dark", 1280), ("dark", 390)}
+    got = {(scheme, width) for scheme, width, text in colours if "dim" in text}
+    assert got == {("dark", 1280), ("dark", 390)}
     # What is faint under a pointer alone is found there, in both schemes, and wherever the pointer rests.
     late = [(f["scheme"], f["width"]) for f in answer["findings"] if "late" in f["text"]]
     assert sorted(late) == [("dark", 1280), ("light", 1280)]

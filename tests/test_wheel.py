@@ -10,7 +10,7 @@ import zipfile
 import numpy as np
 import pytest
 
-nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed, which notebooks are read with")
+nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed")
 
 ROOMS = ("cutesim", "quack_tutorial", "bench", "grading", "workbench")
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "tests", "build", "*.egg-info")
@@ -25,7 +25,8 @@ def wheel(root, tmp_path_factory):
         shutil.copy(root / name, source)
     for room in ROOMS:
         shutil.copytree(root / room, source / room, ignore=LEFT_OUT)
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet", "--no-deps"]
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+    command += ["wheel", "--quiet", "--no-deps"]
     done = subprocess.run(
         [*command, "--no-build-isolation", "--wheel-dir", str(built), str(source)], capture_output=True, text=True
     )
@@ -58,12 +59,13 @@ def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(root, wheel)
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_a_chapter_runs_without_the_repository(root, installed, tmp_path, chapter):
-    nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed, which executes notebooks")
+    nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")
     pytest.importorskip("torch", reason="torch is not installed, which the chapters use")
     notebook = nbformat.read(root / "notebooks" / f"{chapter}.ipynb", as_version=4)
     notebook.cells.append(nbformat.v4.new_code_cell("import quack_tutorial\nprint(quack_tutorial.__file__)"))
     environment = os.environ | {"PYTHONPATH": str(installed)}
-    client = nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}})
+    resources = {"metadata": {"path": str(tmp_path)}}
+    client = nbclient.NotebookClient(notebook, timeout=300, resources=resources)
     client.execute(env=environment)
     assert notebook.cells[-1].outputs[0].text.startswith(str(installed))
 
@@ -97,12 +99,13 @@ host(np.zeros(64, np.float32), WAITS)
 """
 
 
-@pytest.mark.parametrize(("waits", "kind", "line"), [("False", "race", 17), ("True", "deadlock", 16)])
+@pytest.mark.parametrize("waits, kind, line", [("False", "race", 17), ("True", "deadlock", 16)])
 def test_the_simulator_alone_finds_a_race_and_a_hang(root, tmp_path, waits, kind, line):
     """`pip install ./cutesim` in an environment that holds nothing else but numpy."""
     source = tmp_path / "cutesim"
     shutil.copytree(root / "cutesim", source, ignore=LEFT_OUT)
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--target"]
+    command = [sys.executable, "-m", "pip", "install"]
+    command += ["--quiet", "--no-deps", "--no-build-isolation", "--target"]
     done = subprocess.run([*command, str(tmp_path / "site"), str(source)], capture_output=True, text=True)
     if "No module named 'setuptools'" in done.stderr or "BackendUnavailable" in done.stderr:
         pytest.skip("setuptools is not installed, which builds the wheel")

@@ -3,13 +3,13 @@
 import builtins
 import linecache
 import re
-import subprocess
 import sys
 import traceback
 from pathlib import Path
 
 import numpy as np
 import pytest
+from running import python
 
 import quack_tutorial as qt
 from cutesim.context import NotSimulated, SimulationError, told
@@ -66,7 +66,8 @@ def told_of(value):
     shown = raised.value._render_traceback_()  # by IPython
     assert " ".join(" ".join(shown).split()) == " ".join(" ".join(lines).split())
     assert max(map(len, shown[:-1])) <= 84
-    printed = "".join(traceback.format_exception(raised.value))  # by Python: one frame of ours, no chain of errors
+    # by Python: one frame of ours, no chain of errors
+    printed = "".join(traceback.format_exception(raised.value))
     assert printed.count("quack_tutorial/") == 1 and "Traceback" not in printed[10:]
     return f"{value}: {lines[0]}"
 
@@ -87,7 +88,7 @@ def test_what_is_spelt_well_and_not_simulated_still_asks_for_a_gpu(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    "arguments, said",
     [
         ((3,), "launch(double): no argument is a torch tensor or a numpy array"),
         ((np.zeros(32, np.float32),), "double() missing 1 required positional argument: 'mO'"),
@@ -104,7 +105,8 @@ def test_wrong_arguments_are_told_with_the_cells_line(arguments, said):
 
 def test_without_torch_the_import_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    for source in ("import torch", "from torch import nn", "from quack_tutorial.ops import softmax"):
+    cases = ("import torch", "from torch import nn", "from quack_tutorial.ops import softmax")
+    for source in cases:
         monkeypatch.delitem(sys.modules, "quack_tutorial.ops.softmax", raising=False)
         monkeypatch.delitem(sys.modules, "quack_tutorial.ops", raising=False)
         with pytest.raises(ModuleNotFoundError) as raised:
@@ -124,18 +126,21 @@ def test_a_missing_module_of_somebody_elses_keeps_its_frames(monkeypatch, tmp_pa
     assert not hasattr(raised.value, "_render_traceback_")
     with pytest.raises(ModuleNotFoundError) as raised:
         cell("import no_such_module")
-    assert told(raised.value) == ["No module named 'no_such_module'", "    cell 3:1:  import no_such_module"]
+    wanted = ["No module named 'no_such_module'", "    cell 3:1:  import no_such_module"]
+    assert told(raised.value) == wanted
 
 
 def test_where_the_dsl_is_needed_and_missing_the_sentence_stands_alone(monkeypatch):
     monkeypatch.setitem(sys.modules, "cutlass", None)
     spec = compiler.TensorSpec("float32", (32,), (1,))
-    with pytest.raises(RuntimeError, match="CuTe DSL is not installed .*: pip install nvidia-cutlass-dsl==") as raised:
+    said = "CuTe DSL is not installed .*: pip install nvidia-cutlass-dsl=="
+    with pytest.raises(RuntimeError, match=said) as raised:
         compiler.ptx(double(), spec, spec)
     assert type(raised.value) is RuntimeError and len(told(raised.value)) == 1
     with pytest.raises(RuntimeError) as raised:  # called by itself, without launch
         double()(None, None)
-    assert told(raised.value)[0].startswith("double is a @cute.jit function and the CuTe DSL is not installed here")
+    said = told(raised.value)[0]
+    assert said.startswith("double is a @cute.jit function and the CuTe DSL is not installed here")
 
 
 def test_the_real_compiler_is_told_with_the_kernels_line_too(tmp_path, monkeypatch):
@@ -160,11 +165,12 @@ def test_the_real_compiler_is_told_with_the_kernels_line_too(tmp_path, monkeypat
         assert told(raised.value) == [f"{where}: {said}", f"    {where}:  mO[tidx] = {value}"]
 
 
-def test_a_folder_that_cannot_be_written_gives_a_sentence_and_not_a_wrong_ptx(tmp_path, monkeypatch):
+def test_a_folder_that_cannot_be_written_gives_a_sentence(tmp_path, monkeypatch):
     pytest.importorskip("cutlass", reason="CuTe DSL is not installed")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv(compiler.DUMP_FOLDER, raising=False)
-    monkeypatch.setattr(compiler.os, "access", lambda folder, mode: folder != str(tmp_path))  # root may write anywhere
+    # root may write anywhere
+    monkeypatch.setattr(compiler.os, "access", lambda folder, mode: folder != str(tmp_path))
     file = tmp_path / "kernel.py"
     file.write_text(KERNEL.format(value="2 * mX[tidx]", threads=32))
     names = {"__name__": file.stem}
@@ -188,7 +194,7 @@ def test_ipython_shows_the_sentence_alone():
     call = "import numpy as np, quack_tutorial as qt\nx = np.zeros(32, np.float32)\nqt.launch(double, x, x.copy())"
     cells = [answered, KERNEL.format(value="2 * mXX[tidx]", threads=32), call]
     script = NOTEBOOK.format(cells=cells)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = python("-c", script, check=True)
     assert done.stdout.splitlines() == [
         "cell 2:7: name 'mXX' is not defined; did you mean mX?",
         "    cell 2:7:  mO[tidx] = 2 * mXX[tidx]",
@@ -199,10 +205,11 @@ def test_a_script_on_the_simulator_ends_with_the_sentence_alone(tmp_path):
     script = tmp_path / "script.py"
     call = "import numpy as np, quack_tutorial as qt\nx = np.zeros(32, np.float32)\nqt.launch(double, x, x.copy())"
     script.write_text(KERNEL.format(value="2 * mX[tidx]", threads=64) + call)
-    done = subprocess.run([sys.executable, "-m", "cutesim", str(script)], capture_output=True, text=True)
+    done = python("-m", "cutesim", str(script))
     assert done.returncode == 1 and done.stdout == ""
     assert done.stderr.splitlines()[-1] == "    script.py:7:  mO[tidx] = 2 * mX[tidx]"
-    assert done.stderr.startswith("script.py:7: Out of bounds") and len(done.stderr.splitlines()) == 2
+    assert done.stderr.startswith("script.py:7: Out of bounds")
+    assert len(done.stderr.splitlines()) == 2
 
 
 def test_pythons_import_is_left_as_it_is():

@@ -22,7 +22,7 @@ def page():
 
 def played(file, begin=page):
     """Each part of the file, which begins with its title, in what `begin` gives for it."""
-    for title, body in re.findall(r"^# (.*)\n((?:(?!# ).*\n)*)", file.read_text(encoding="utf-8"), re.M):
+    for title, body in re.findall(r"^# (.*)\n((?:(?!# ).*\n)*)", file.read_text("utf-8"), re.M):
         said, run = begin()
         yield f"# {title}"
         for number, after, source in CELL.findall(body):

@@ -48,7 +48,7 @@ class Log:
 
     # ---- memory; shared addresses are offsets in the block `owner` (default: the issuing block) ----
 
-    def access(self, line, op, addresses, nbytes=4, *, space=Space.SMEM, block=0, owner=None, values=None, **place):
+    def access(self, line, op, addresses, nbytes=4, *, space=Space.SMEM, block=0, owner=None, **place):
         row = np.array(addresses)
         tensor = int(space == Space.GMEM)
         if space != Space.GMEM:
@@ -58,7 +58,7 @@ class Log:
         else:
             row = np.where(row >= 0, row + GMEM, -1)
         lanes = np.nonzero(row >= 0)[0]
-        facts = dict(space=space, tensor=tensor, nbytes=nbytes, addresses=row, values=values)
+        facts = dict(space=space, tensor=tensor, nbytes=nbytes, addresses=row)
         return self.event(line, op, lanes, block=block, **facts, **place)
 
     def load(self, line, addresses, nbytes=4, **place):
@@ -98,7 +98,8 @@ class Log:
         self.generations["cluster"] = generation + 1
         places = [(block, warp) for block in blocks for warp in warps]
         for block, warp in places:
-            self.event(line, Op.CLUSTER_ARRIVE, block=block, warp=warp, arg=int(block in relaxed), arg2=generation)
+            facts = dict(block=block, warp=warp, arg2=generation)
+            self.event(line, Op.CLUSTER_ARRIVE, arg=int(block in relaxed), **facts)
         for block, warp in places:
             self.event(line, Op.CLUSTER_RESUME, block=block, warp=warp, arg2=generation)
 
@@ -158,15 +159,15 @@ class Log:
         inner, outer = span(shared | base, 0, [lane]), span(source + GMEM, 0, [lane])
         facts = dict(space=Space.GMEM, tensor=1, addresses=outer, sources=inner, arg2=-1)
         if not store:
-            facts = dict(space=Space.SMEM, tensor=0, addresses=inner, sources=outer, arg2=mbarrier | base)
+            arg2 = mbarrier | base
+            facts = dict(space=Space.SMEM, tensor=0, addresses=inner, sources=outer, arg2=arg2)
         return self.event(line, Op.BULK_COPY, [lane], block=block, arg=nbytes, **facts, **place)
 
     def done(self, line, step, phase=0, *, owner=0, mbarrier=1024, block=0, **place):
         """A transfer of the event `step` landed; one call for each lane of it."""
         row = span(mbarrier | owner << SMEM_BLOCK_BITS, 0, [0])
-        self.event(
-            line, Op.ASYNC_DONE, [0], block=block, space=Space.DSMEM, addresses=row, arg=step, arg2=phase, **place
-        )
+        facts = dict(space=Space.DSMEM, addresses=row, arg=step, arg2=phase)
+        self.event(line, Op.ASYNC_DONE, [0], block=block, **facts, **place)
 
     def exit(self, line, block=0, warps=(0, 1)):
         for warp in warps:

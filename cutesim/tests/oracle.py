@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from cutesim.trace import FenceKind, Op, Space
 
-REACH = {FenceKind.CTA: 0, FenceKind.CLUSTER: 1, FenceKind.GPU: 2, FenceKind.SYS: 2}  # block, cluster, any two threads
+# block, cluster, any two threads
+REACH = {FenceKind.CTA: 0, FenceKind.CLUSTER: 1, FenceKind.GPU: 2, FenceKind.SYS: 2}
 ACQUIRE, RELEASE = 1, 2
-MBARRIER = (Op.MBARRIER_INIT, Op.MBARRIER_ARRIVE, Op.MBARRIER_EXPECT, Op.MBARRIER_WAIT, Op.MBARRIER_RESUME)
+MBARRIER = (Op.MBARRIER_INIT, Op.MBARRIER_ARRIVE, Op.MBARRIER_EXPECT)
+MBARRIER += (Op.MBARRIER_WAIT, Op.MBARRIER_RESUME)
 
 
 class Graph:
@@ -128,6 +130,11 @@ def _synchronise(graph, row, reach, node, cluster):
                 graph.edge(fence, node)
 
 
+def of_copy(thing) -> dict:
+    """What is known of the accesses of an asynchronous copy: which it is, and where it begins and ends."""
+    return dict(thing=thing, ends=[(thing, "out")], begin=(thing, "in"))
+
+
 def _apart(one, other, cluster) -> int:
     """0 for threads of a block, 1 for threads of a cluster, else 2."""
     a, b = one[1], other[1]
@@ -140,12 +147,14 @@ def _launch(trace, launch, graph, accesses):
     inits = {}  # thread -> inits so far, and those that a fence has covered
     incarnation, counts = {}, {}
     transfers = {}
-    fences, atomics = {}, {}  # thread -> [(reach, node)]; address -> [atomic], which those after it read from
+    # thread -> [(reach, node)]; address -> [atomic], which those after it read from
+    fences, atomics = {}, {}
     (cluster, _, _) = trace.launches[launch].cluster
     mine = trace.events[trace.events["launch"] == launch]
     meant = any(e["op"] == Op.FENCE and e["arg"] in REACH or e["op"] == Op.ATOMIC and e["arg"] for e in mine)
     for event in mine:
-        op, step, block, warp = Op(int(event["op"])), int(event["step"]), int(event["block"]), int(event["warp"])
+        op, step, block = Op(int(event["op"])), int(event["step"]), int(event["block"])
+        warp = int(event["warp"])
         line, arg, arg2 = trace.line(event).number, int(event["arg"]), int(event["arg2"])
         places = trace.addresses[event["addresses"]] if event["addresses"] >= 0 else None
         sources = trace.addresses[event["sources"]] if event["sources"] >= 0 else None
@@ -165,21 +174,19 @@ def _launch(trace, launch, graph, accesses):
                 graph.edge(last[thread], begin)
             last[thread] = end
 
-            def access(
-                kind, address, size, thing=None, ends=None, begin=begin, end=end, line=line, step=step, lane=lane, op=op
-            ):
-                shared = address < 1 << 32
-                row = dict(launch=launch, kind=kind, line=line, begin=begin, shared=shared, bulk=op == Op.BULK_COPY)
-                row["generic"] = op not in (Op.BULK_COPY, Op.STORE_ASYNC)
-                row |= dict(ends=ends or [end], thing=thing or (step, lane))
-                accesses.append(row | dict(bytes=frozenset(range(int(address), int(address) + size))))
+            facts = dict(launch=launch, line=line, begin=begin, ends=[end], thing=(step, lane))
+            facts |= dict(bulk=op == Op.BULK_COPY, generic=op not in (Op.BULK_COPY, Op.STORE_ASYNC))
+
+            def access(kind, address, size, more=None, facts=facts):
+                row = facts | dict(kind=kind, shared=address < 1 << 32) | (more or {})
+                accesses.append(row | {"bytes": frozenset(range(int(address), int(address) + size))})
 
             if op in (Op.LOAD, Op.STORE, Op.ATOMIC):
                 seen = [(step, lane, "seen")] if op == Op.ATOMIC else []
                 kind = {Op.LOAD: "r", Op.STORE: "w", Op.ATOMIC: "a"}[op]
                 for node in seen:
                     graph.node(node)
-                access(kind, places[lane], int(event["bytes"]), ends=[end, *seen])
+                access(kind, places[lane], int(event["bytes"]), {"ends": [end, *seen]})
                 if op == Op.ATOMIC and (meant or event["space"] == Space.GMEM):
                     before = atomics.setdefault(int(places[lane]), [])
                     row = _Atomic(thread, step, lane, arg, list(fences.get(thread, [])), list(before))
@@ -196,7 +203,7 @@ def _launch(trace, launch, graph, accesses):
                 graph.edge(begin, (thing, "in"))
                 copies.setdefault((thread, bulk), []).append((committed.get((thread, bulk), 0), thing))
                 for kind, row in (("w", places), ("r", sources)):
-                    access(kind, row[lane], size, thing, [(thing, "out")], (thing, "in"))
+                    access(kind, row[lane], size, of_copy(thing))
                 graph.edge((thing, "in"), (thing, "out"))
             elif op == Op.COMMIT_GROUP:
                 committed[thread, arg == 1] = committed.get((thread, arg == 1), 0) + 1
@@ -212,13 +219,13 @@ def _launch(trace, launch, graph, accesses):
                 graph.edge(begin, (thing, "in"))
                 graph.edge((thing, "in"), (thing, "out"))
                 for kind, row, size in (("w", places, int(event["bytes"])), ("r", sources, 8)):
-                    access(kind, row[lane], size, thing, [(thing, "out")], (thing, "in"))
+                    access(kind, row[lane], size, of_copy(thing))
             elif op in MBARRIER:
                 address = int(places[lane])
                 if op == Op.MBARRIER_INIT:
                     incarnation[address] = incarnation.get(address, 0) + 1
                     graph.node((step, lane, "init"))
-                    access("w", address, 8, ends=[end, (step, lane, "init")])
+                    access("w", address, 8, {"ends": [end, (step, lane, "init")]})
                     inits.setdefault(thread, ([], []))[0].append((step, lane, "init"))
                 else:
                     access("r", address, 8)

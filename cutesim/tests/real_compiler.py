@@ -8,7 +8,7 @@ import pytest
 
 def compiler():
     """(a function from a host function and its arguments, tensors of torch or numpy, to PTX; torch)."""
-    pytest.importorskip("cutlass", reason="the CuTe DSL is not installed; it exists for Linux alone")
+    pytest.importorskip("cutlass", reason="the CuTe DSL is not installed")
     torch = pytest.importorskip("torch", reason="compiling takes torch tensors")
     ptx = pytest.importorskip("quack_tutorial.compiler", reason="it compiles the kernels").ptx
     return lambda host, *given: ptx(

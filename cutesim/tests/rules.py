@@ -25,7 +25,8 @@ def rule(*lines, kind="race", clean=(True,), found=(False,), facts=None, **geome
             log = Log(**geometry)
             return races((function(log, way) or log).trace())
 
-        RULES[function.__name__] = findings, clean, {way: (kind, to, facts or {}) for way, to in wanted.items()}
+        found_in = {way: (kind, to, facts or {}) for way, to in wanted.items()}
+        RULES[function.__name__] = findings, clean, found_in
         return function
 
     return add
@@ -37,15 +38,8 @@ CTA, CLUSTER, GPU, SYS = FenceKind.CTA, FenceKind.CLUSTER, FenceKind.GPU, FenceK
 
 
 FENCED = [(GPU, GPU, 0), (SYS, SYS, 0), (None, None, 3), (GPU, None, 1), (None, GPU, 2)]
-UNFENCED = [
-    (None, GPU, 0),
-    (GPU, None, 0),
-    (CTA, GPU, 0),
-    (GPU, CLUSTER, 0),
-    (None, None, 0),
-    (None, None, 1),
-    (None, None, 2),
-]
+UNFENCED = [(None, GPU, 0), (GPU, None, 0), (CTA, GPU, 0), (GPU, CLUSTER, 0)]
+UNFENCED += [(None, None, 0), (None, None, 1), (None, None, 2)]
 
 
 @rule(20, 28, clean=FENCED, found=UNFENCED, facts=dict(threads=(0, 0)), grid=3)
@@ -81,7 +75,8 @@ def a_counter_is_reset_after_every_atomic_on_it_even_without_fences(log, by):
 @rule(3, kind="peer not started", facts=dict(block=1), grid=2, cluster=2)
 def a_peer_must_have_started(log, opening):
     if opening:
-        log.cluster_barrier(1, relaxed=(0, 1))  # relaxed is enough: no memory, but everyone is there
+        # relaxed is enough: no memory, but everyone is there
+        log.cluster_barrier(1, relaxed=(0, 1))
     log.store(3, at(l0=0), block=0, owner=1)
     log.cluster_barrier(4)
 
@@ -203,7 +198,8 @@ def st_async_releases_what_its_thread_did_and_a_bulk_copy_does_not(log, transfer
 
 # ---- the async proxy ----
 
-ASYNC, OF_SHARED, OF_GLOBAL = FenceKind.PROXY_ASYNC, FenceKind.PROXY_ASYNC_SHARED, FenceKind.PROXY_ASYNC_GLOBAL
+ASYNC, OF_SHARED = FenceKind.PROXY_ASYNC, FenceKind.PROXY_ASYNC_SHARED
+OF_GLOBAL = FenceKind.PROXY_ASYNC_GLOBAL
 
 
 @rule(20, 23, kind="missing proxy fence", clean=(OF_GLOBAL, ASYNC), found=(None, OF_SHARED))

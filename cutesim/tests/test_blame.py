@@ -2,13 +2,12 @@
 
 import collections
 import random
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import uses
 from dsl import blamed as k
+from running import python
 
 from cutesim import NotSimulated
 from cutesim.simulation import simulate
@@ -42,7 +41,8 @@ def test_every_name_that_the_simulator_has_is_found_where_the_dsl_is_installed()
         for name, mine in members.items():
             if callable(mine) and not isinstance(mine, (names.Annotation, names.Namespace, names.Missing)):
                 got = Mapper(BUILTINS).map(getattr(module, name, None))
-                lost += [f"{space._path}.{name}"] if got is not mine and name not in ("jit", "kernel") else []
+                if got is not mine and name not in ("jit", "kernel"):
+                    lost.append(f"{space._path}.{name}")
     assert not lost
 
 
@@ -69,10 +69,9 @@ def test_a_script_that_compiles_where_there_is_no_dsl_is_told_how_to_run(tmp_pat
         "importlib.util.find_spec = lambda name, *rest: None if name in ('cutlass', 'cuda') else find(name, *rest)\n"
         "from cutesim.__main__ import main\nmain(sys.argv[1:])\n"
     )
-    ran = subprocess.run([sys.executable, "-c", without, str(tmp_path / "script.py")], capture_output=True, text=True)
-    assert (
-        ran.returncode == 1 and "nothing is a @cute.jit function and the CuTe DSL is not installed here" in ran.stderr
-    )
+    ran = python("-c", without, str(tmp_path / "script.py"))
+    assert ran.returncode == 1
+    assert "nothing is a @cute.jit function and the CuTe DSL is not installed here" in ran.stderr
     assert "cutesim check FILE.py" in ran.stderr and "IndexError" not in ran.stderr
 
 

@@ -17,15 +17,8 @@ from cutesim.simulation import simulate
 from cutesim.values.numeric import Float32
 
 # the shape of x in which a kernel without its predicate overruns a row
-OVERRUN = {
-    "element": (3, 20),
-    "element_of_slice": (3, 20),
-    "in_a_loop": (3, 40),
-    "tiled": (4, 56),
-    "tiled_from_an_offset": (4, 64),
-    "asynchronous": (3, 100),
-    "atomically": (3, 20),
-}
+OVERRUN = {"element": (3, 20), "element_of_slice": (3, 20), "in_a_loop": (3, 40), "tiled": (4, 56)}
+OVERRUN |= {"tiled_from_an_offset": (4, 64), "asynchronous": (3, 100), "atomically": (3, 20)}
 
 
 def arguments(shape):
@@ -49,7 +42,8 @@ def test_with_its_predicate_nothing_is_reported(name):
 
 @pytest.mark.parametrize("check", [True, False])
 def test_vectors_of_an_array_that_starts_off_a_boundary(check):
-    storage = np.arange(3 + 4 * 64 + 2, dtype=np.float32)  # rows start 12 bytes past a multiple of 16
+    # rows start 12 bytes past a multiple of 16
+    storage = np.arange(3 + 4 * 64 + 2, dtype=np.float32)
     x, out = storage[3:-2].reshape(4, 64), np.zeros(len(storage), np.float32)
     copied = out[3:-2].reshape(4, 64)
     run = simulate(k.tiled_from_column_1, x, copied, True, check=check)
@@ -127,8 +121,8 @@ def test_coordinates_and_addresses_of_random_views_agree():
             columns = la.offsets(t.coords.layout)
             columns = columns if columns.ndim == 2 else np.zeros((len(columns), 0), np.int64)
             address = sum(b * s for b, s in zip(t.coords.base, strides))
-            address = address + sum(columns[:, i] * s for i, s in enumerate(strides[: columns.shape[1]]))
-            np.testing.assert_array_equal(
-                np.broadcast_to(address, la.size(t.layout)), t.pointer.offset + tn.element_offsets(t.layout)
-            )
+            every = enumerate(strides[: columns.shape[1]])
+            address = address + sum(columns[:, i] * s for i, s in every)
+            found = np.broadcast_to(address, la.size(t.layout))
+            np.testing.assert_array_equal(found, t.pointer.offset + tn.element_offsets(t.layout))
     assert views > 600 and known > 0.9 * views, (known, views)

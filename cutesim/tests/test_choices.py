@@ -52,7 +52,8 @@ def test_a_choice_leads_to_a_hang_and_another_does_not(lost):
 
 def test_the_solution_fails_and_what_comes_before_is_told(lost):
     assert play(lost, *lost.solution).ended == lost.failing != ""
-    assert [lost.turns[turn][1] for turn in lost.before][0] == "Warp 0 initialises the mbarrier for 1 arrival."
+    wanted = "Warp 0 initialises the mbarrier for 1 arrival."
+    assert [lost.turns[turn][1] for turn in lost.before][0] == wanted
 
 
 def test_a_result_may_be_what_is_wrong():

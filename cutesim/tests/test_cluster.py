@@ -21,7 +21,8 @@ def test_a_read_before_the_wait_is_legal_and_stale():
     """What chapter 6 says of it; `tests/gpu/test_cluster_reduce_gpu.py` asks a GPU the same."""
     out = np.zeros(2, np.float32)
     run = simulate(ReadEarly(), np.zeros(4, np.int32), out, 3)
-    assert not run.ok and {finding.kind for finding in run.findings} <= {"race", "read before arrival"}
+    assert not run.ok
+    assert {finding.kind for finding in run.findings} <= {"race", "read before arrival"}
     assert out.tolist() == [7, 8]
 
 

@@ -34,7 +34,8 @@ def nearest(x: np.ndarray, name: str) -> np.ndarray:
     codes = np.flatnonzero(np.isfinite(values))
     size = np.minimum(np.abs(x), LARGEST[name])
     distance = np.abs(np.nan_to_num(size)[:, None] - values[codes])
-    near = distance == distance.min(axis=1, keepdims=True)  # two in a tie, which goes to the even byte
+    # two in a tie, which goes to the even byte
+    near = distance == distance.min(axis=1, keepdims=True)
     found = codes[np.argmax(near * (2 - codes % 2), axis=1)].astype(np.uint8)
     return np.where(np.isnan(x), 0x7F, found | np.signbit(x).astype(np.uint8) << 7).astype(np.uint8)
 
@@ -110,7 +111,8 @@ def test_constants_do_not_saturate():
     out = np.zeros(16, np.uint8)
     run = simulate(k.constants, out)
     assert run.ok, run
-    assert out.tolist() == [0x7E, 0x7F, 0x7C, 0xC2, *[0x3C] * 4, 16, 1, *[0] * 6]  # as the compiler folds them
+    # as the compiler folds them
+    assert out.tolist() == [0x7E, 0x7F, 0x7C, 0xC2, *[0x3C] * 4, 16, 1, *[0] * 6]
 
 
 def test_inline_assembly_converts_pairs():
@@ -120,7 +122,8 @@ def test_inline_assembly_converts_pairs():
     assert run.ok, run
     e4m3, e5m2 = (nearest(x.astype(np.float64), name) for name in TORCH)
     pair = lambda low, high, bits: low.astype(np.uint32) | high.astype(np.uint32) << bits  # noqa: E731
-    np.testing.assert_array_equal(out[0], pair(e4m3[::2], e4m3[1::2], 8) | pair(e5m2[::2], e5m2[1::2], 8) << 16)
+    wanted = pair(e4m3[::2], e4m3[1::2], 8) | pair(e5m2[::2], e5m2[1::2], 8) << 16
+    np.testing.assert_array_equal(out[0], wanted)
     half = np.array([number(b, "Float8E4M3FN") for b in e4m3.tolist()]).astype(np.float16)
     raw = half.view(np.uint16)
     np.testing.assert_array_equal(out[1], pair(raw[::2], raw[1::2], 16))
@@ -147,7 +150,8 @@ def test_the_compiler_says_so(name):
         return
     with pytest.raises(Exception) as refused:  # each in its own words, most of them the backend's
         ptx(getattr(k, name), x, x)
-    assert refused.type.__name__ in ("CompilerDiagnosticError", "DSLRuntimeError", "ValueError"), refused
+    wanted = ("CompilerDiagnosticError", "DSLRuntimeError", "ValueError")
+    assert refused.type.__name__ in wanted, refused
 
 
 def test_the_compiler_takes_the_kernels():
@@ -160,6 +164,7 @@ def test_the_compiler_takes_the_kernels():
     assert "cvt.rn.satfinite.e5m2x2.f16x2" in text
     text = ptx(k.rounded(cutlass.Float8E4M3FN), x.double(), one, one)
     assert "cvt.rn.f32.f64" in text and "cvt.rn.satfinite.e4m3x2.f32" in text
-    assert "cvt.rn.f16x2.e5m2x2" in ptx(k.widened(cutlass.Float8E5M2, cutlass.Float32), one[:256], x[:256])
+    said = ptx(k.widened(cutlass.Float8E5M2, cutlass.Float32), one[:256], x[:256])
+    assert "cvt.rn.f16x2.e5m2x2" in said
     assert f"{{{0xC27C7F7E - 2**32}, {0x3C3C3C3C}}}" in ptx(k.constants, one)
     assert "cvt.rn.relu.bf16x2.f32" in ptx(k.assembled, x, torch.zeros((5, 32), dtype=torch.int32))

@@ -97,7 +97,8 @@ def test_layouts_of_a_marked_tensor(mark, capsys):
 
 def test_layouts_made_of_numbers_known_when_the_kernel_runs(capsys):
     simulate(k.print_made, 3, 5)
-    assert capsys.readouterr().out.split("\n")[:-1] == [line.strip() for line in MADE.strip().split("\n")]
+    found = capsys.readouterr().out.split("\n")[:-1]
+    assert found == [line.strip() for line in MADE.strip().split("\n")]
 
 
 @pytest.mark.parametrize("mark", PRINTED)
@@ -108,7 +109,8 @@ def test_the_compiler_prints_the_same(mark, capfd):
 
     cute.compile(k.print_layouts, mark(from_dlpack(torch.zeros(3, 256), assumed_align=16)))
     printed = capfd.readouterr().out
-    assert [line for line in printed.split() if line in PRINTED[mark].split()] == PRINTED[mark].split(), printed
+    found = [line for line in printed.split() if line in PRINTED[mark].split()]
+    assert found == PRINTED[mark].split(), printed
 
 
 def test_tensors_passed_directly_and_modes_named_by_the_caller(capsys):
@@ -165,9 +167,11 @@ def test_a_vector_is_as_wide_as_the_compiler_knows_it_may_be():
         return access_width(global_tensor(x, "x", AddressSpace())[row, None])
 
     x = np.zeros((3, 256), np.float32)
-    assert width(x) == 4 and width(HostTensor(x)) == 1  # from_dlpack promises the type's own alignment alone
+    # from_dlpack promises the type's own alignment alone
+    assert width(x) == 4 and width(HostTensor(x)) == 1
     assert width(HostTensor(x, 16)) == 4
-    assert width(HostTensor(x, 16).mark_layout_dynamic()) == 1 and width(columns_by_four(HostTensor(x, 16))) == 4
+    assert width(HostTensor(x, 16).mark_layout_dynamic()) == 1
+    assert width(columns_by_four(HostTensor(x, 16))) == 4
 
 
 def test_marks_that_cannot_be():

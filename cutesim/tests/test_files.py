@@ -2,13 +2,12 @@
 
 import json
 import os
-import subprocess
-import sys
 import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
+from running import python
 
 from cutesim import Array
 from cutesim.command import main
@@ -75,7 +74,8 @@ def test_a_script_runs_with_its_own_host_code(file):
 
 def test_what_is_found_in_a_script_does_not_end_it(file):
     outcome = run_file(str(file), ["101"])
-    assert [run.findings[0].kind for run in outcome.runs] == ["out of bounds"]  # of the first; then the script's assert
+    # of the first; then the script's assert
+    assert [run.findings[0].kind for run in outcome.runs] == ["out of bounds"]
     assert outcome.ended == "scaling.py:41: AssertionError: wrong"
 
 
@@ -98,9 +98,8 @@ def test_one_function_of_a_file_on_given_tensors(file, words):
 
 def test_what_stays_nan_of_a_tensor_given_as_nan_is_said_in_the_first_line(file):
     words = ["x=f32:100", "out=f32:100:nan", "3.0", "60"]
-    assert str(run_file(f"{file}:scale", words)).endswith(
-        "; 40 of 100 elements of out are still nan, as given (exit status 0)"
-    )
+    said = str(run_file(f"{file}:scale", words))
+    assert said.endswith("; 40 of 100 elements of out are still nan, as given (exit status 0)")
     whole = (words[0], "out=f32:100:nan", "3.0", "100"), (words[0], "out=f32:100:0", "3.0", "60")
     assert not any("nan" in str(run_file(f"{file}:scale", given)) for given in whole)
 
@@ -110,9 +109,8 @@ def test_a_function_launched_early_may_follow_any_kernel_and_a_script_s_first_la
     path.write_text(
         SCALE.replace("(n + 63) // 64, 1, 1], block=[64, 1, 1])", "2, 1, 1], block=[64, 1, 1], use_pdl=True)", 1)
     )
-    assert str(run_file(f"{path}:scale", ["f32:100", "f32:100", "3.0", "100"])).startswith(
-        "finding: early access, early.py:14"
-    )
+    said = str(run_file(f"{path}:scale", ["f32:100", "f32:100", "3.0", "100"]))
+    assert said.startswith("finding: early access, early.py:14")
     assert run_file(str(path), ["100"]).verdict == "clean"
 
 
@@ -151,7 +149,8 @@ def test_words_that_make_no_sense_and_references_that_do_not_fit_are_told_so(fil
 def test_a_file_that_launches_nothing_says_what_it_has(tmp_path):
     path = tmp_path / "quiet.py"
     path.write_text(SCALE.partition("if __name__")[0])
-    with pytest.raises(Unusable, match=r"quiet.py ran, and launched no kernel; its @cute.jit functions are scale\(x,"):
+    said = r"quiet.py ran, and launched no kernel; its @cute.jit functions are scale\(x,"
+    with pytest.raises(Unusable, match=said):
         run_file(str(path))
 
 
@@ -176,13 +175,14 @@ cute.compile(layout_of, x)(from_dlpack(x))
 def test_what_a_script_marks_as_dynamic_is_dynamic(tmp_path, capsys):
     (tmp_path / "marked.py").write_text(MARKED)
     run_file(str(tmp_path / "marked.py"))
-    wanted = ["(?,?):(?{i64},1)", "(3,8):(8,1)", "(?,8):(8,1)", "(3,?):(?{i64},1)", "(?,?):(?{i64},1)"]
+    wanted = "(?,?):(?{i64},1) (3,8):(8,1) (?,8):(8,1) (3,?):(?{i64},1) (?,?):(?{i64},1)".split()
     assert capsys.readouterr().out.split() == wanted
 
 
 def test_tensors_of_the_command_line():
     rng = np.random.default_rng(0)
-    assert argument("7", rng) == 7 and argument("1e-5", rng) == 1e-5 and argument("none", rng) is None
+    assert argument("7", rng) == 7 and argument("1e-5", rng) == 1e-5
+    assert argument("none", rng) is None
     x = argument("bf16:2x3:1.5", rng)
     assert isinstance(x, Array) and (x.numpy() == np.full((2, 3), 1.5)).all()
     assert np.isnan(argument("float16:4:nan", rng)).all()
@@ -193,7 +193,8 @@ def test_tensors_of_the_command_line():
 def test_narrow_tensors_take_little_more_than_their_own_memory(file):
     """Numbers are drawn as 8 bytes each, and a run is compared with another: neither is kept whole for what does not change."""
     words = ["x=i8:1048576", "out=i8:1048576:0", "2", "64"]
-    run_file(f"{file}:scale", [word.replace("1048576", "64") for word in words], blocks=1)  # imports
+    # imports
+    run_file(f"{file}:scale", [word.replace("1048576", "64") for word in words], blocks=1)
     tracemalloc.start()
     run_file(f"{file}:scale", words, blocks=1)
     peak = tracemalloc.get_traced_memory()[1]
@@ -206,7 +207,8 @@ def test_the_command_s_exit_status_and_json(file, capsys):
     assert main([*words, "--json"]) == 1
     said = json.loads(capsys.readouterr().out)
     assert said["runs"][0]["findings"][0]["kind"] == "out of bounds"
-    assert main(["check", "nowhere.py"]) == 2 and "there is no file nowhere.py" in capsys.readouterr().err
+    assert main(["check", "nowhere.py"]) == 2
+    assert "there is no file nowhere.py" in capsys.readouterr().err
 
 
 REFERENCE = """
@@ -248,7 +250,8 @@ def test_other_results_than_the_reference_s_are_wrong(file, capsys):
         "wrong: 1 of 100 elements of out are not those of other: out[7] is 21 where it gives 22. In float64 the same steps give "
         "21: the formula is wrong, not the precision (exit status 4)"
     )
-    assert main([*words, "--json"]) == 4 and json.loads(capsys.readouterr().out)["verdict"] == "wrong"
+    assert main([*words, "--json"]) == 4
+    assert json.loads(capsys.readouterr().out)["verdict"] == "wrong"
 
 
 def test_findings_as_annotations_of_a_workflow(file, capsys, monkeypatch):
@@ -265,19 +268,24 @@ def test_findings_as_annotations_of_a_workflow(file, capsys, monkeypatch):
         assert has in json.loads(capsys.readouterr().out)
     (file.parent / odd).write_text("raise ValueError('100 %\\nof it')")
     assert main(["check", odd, "--format", "github"]) == 5
-    assert (
-        capsys.readouterr().out.splitlines()[-1].endswith("line=1,title=failed::a,b.py:1: ValueError: 100 %25%0Aof it")
-    )
+    found = capsys.readouterr().out.splitlines()[-1]
+    assert found.endswith("line=1,title=failed::a,b.py:1: ValueError: 100 %25%0Aof it")
     (file.parent / odd).write_text(SCALE.replace("x[i] * factor", "cute.arch.no_such_thing(x[i])"))
     assert main(["check", f"{odd}:scale", *WORDS, "--format", "github"]) == 3
-    assert capsys.readouterr().out.splitlines()[1].startswith("::warning file=a%2Cb.py,line=1,title=not simulated::")
+    found = capsys.readouterr().out.splitlines()[1]
+    assert found.startswith("::warning file=a%2Cb.py,line=1,title=not simulated::")
 
 
 def test_the_module_is_the_command_too(file):
-    ran = subprocess.run(
-        [sys.executable, "-m", "cutesim", "check", f"{file}:scale", *WORDS[:3], "n=101", "--format", "github"],
-        capture_output=True,
-        text=True,
+    ran = python(
+        "-m",
+        "cutesim",
+        "check",
+        f"{file}:scale",
+        *WORDS[:3],
+        "n=101",
+        "--format",
+        "github",
         cwd=Path(__file__).parents[2],
     )
     assert ran.returncode == 1 and ",line=14,title=out of bounds::" in ran.stdout, ran.stderr
@@ -287,9 +295,11 @@ def test_the_first_line_is_the_verdict(file, capsys):
     assert main(["check", f"{file}:scale", *WORDS]) == 0
     assert capsys.readouterr().out.startswith(f"clean: no {LOOKED_FOR} in 1 run (exit status 0)\n")
     assert main(["check", f"{file}:scale", *WORDS[:3], "n=101"]) == 1
-    assert capsys.readouterr().out.startswith("finding: out of bounds, scaling.py:14 (exit status 1)\n")
+    said = capsys.readouterr().out
+    assert said.startswith("finding: out of bounds, scaling.py:14 (exit status 1)\n")
     assert main(["check", f"{file}:scale_kernel", *WORDS]) == 1
-    assert capsys.readouterr().out.startswith("finding: launch (exit status 1)\n")  # none of its lines has run
+    # none of its lines has run
+    assert capsys.readouterr().out.startswith("finding: launch (exit status 1)\n")
     file.write_text(SCALE.replace("x[i] * factor", "cute.arch.no_such_thing(x[i])"))
     assert main(["check", f"{file}:scale", *WORDS]) == 3
     assert capsys.readouterr().out.startswith(
@@ -299,7 +309,8 @@ def test_the_first_line_is_the_verdict(file, capsys):
         SCALE.replace("    on_the_host(x, out, n)\n", "    on_the_host(x, out, n)\n    raise ValueError('mine')\n")
     )
     assert main(["check", str(file), "100"]) == 5
-    assert capsys.readouterr().out.startswith("failed: scaling.py:41: ValueError: mine (exit status 5)\n")
+    said = capsys.readouterr().out
+    assert said.startswith("failed: scaling.py:41: ValueError: mine (exit status 5)\n")
 
 
 WITH_TORCH = """
@@ -352,17 +363,13 @@ def test_a_script_of_torch_s_gpu_tensors(root, tmp_path, torch):
     code = (
         "import sys; from cutesim.command import main; sys.exit(main(sys.argv[1:]))" if torch == "torch" else NO_TORCH
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, "check", "twice.py"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(root)},
-    )
+    env = os.environ | {"PYTHONPATH": str(root)}
+    done = python("-c", code, "check", "twice.py", cwd=tmp_path, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
     first, note, *_ = done.stdout.splitlines()
     assert first == f"clean: no {LOOKED_FOR} in 1 run (exit status 0)"
-    assert note == "twice.py:23: the device is taken as the CPU, since the simulator runs there and no GPU is used."
+    wanted = "twice.py:23: the device is taken as the CPU, since the simulator runs there and no GPU is used."
+    assert note == wanted
 
 
 def test_torch_is_itself_again_after_a_script(file):

@@ -26,7 +26,8 @@ def test_conversions_to_8_bits_cut_off_what_fits():
 @pytest.mark.skipif(sys.maxsize < 2**32, reason="a 32-bit machine, as a browser has, holds no such array")
 @pytest.mark.parametrize("how", ["element", "row", "tile", "wide"])
 def test_an_offset_beyond_32_bits_of_a_static_layout(how):
-    kept = np.empty(2**31 + 64, np.uint8)  # never touched but at its ends: the system gives no memory for the rest
+    # never touched but at its ends: the system gives no memory for the rest
+    kept = np.empty(2**31 + 64, np.uint8)
     x = np.lib.stride_tricks.as_strided(kept, (3, 64), (2**30, 1))
     run = simulate(k.far_rows(how), x)
     if how == "wide":
@@ -54,7 +55,8 @@ def test_a_warp_s_number_in_a_branch_of_whole_warps():
 @pytest.mark.parametrize("check", [True, False])
 def test_a_run_tells_the_shared_memory_of_a_block(check):
     run = simulate(k.takes_shared_memory, LANES, np.zeros(32, np.float32), check=check)
-    assert run.smem_bytes == 16 + 64 * 4  # of two launches the most; one byte, and a gap up to the next multiple of 16
+    # of two launches the most; one byte, and a gap up to the next multiple of 16
+    assert run.smem_bytes == 16 + 64 * 4
     assert simulate(k.swap_registers, LANES, np.zeros(32, np.float32), check=check).smem_bytes == 0
 
 
@@ -73,7 +75,8 @@ def test_the_first_run_s_results_stay_where_unwritten_memory_reaches_them():
 
 
 def test_a_sum_that_depends_on_the_order_of_atomics_is_observed_and_no_fault():
-    x = np.float32(10.0) ** (np.arange(128) % 17 - 8)  # sums of far apart numbers round differently in each order
+    # sums of far apart numbers round differently in each order
+    x = np.float32(10.0) ** (np.arange(128) % 17 - 8)
     out = np.zeros(1, np.float32)
     run = simulate(k.atomic_sum, x, out, schedule="reverse")
     assert run.ok
@@ -90,13 +93,16 @@ def test_a_run_without_findings_says_what_was_looked_for_and_never_that_it_is_ri
     said = "No race, out-of-bounds access, deadlock or unwritten value; results not judged here."
     assert wrong.ok and str(wrong).splitlines()[1] == said
     stub = simulate(k.does_nothing, LANES, np.zeros(32, np.float32))
-    assert stub.ok and str(stub).endswith("moved and exchanged nothing, so there was nothing to check.")
-    assert "races not looked for" in str(simulate(k.does_nothing, LANES, np.zeros(32, np.float32), check=False))
+    assert stub.ok
+    assert str(stub).endswith("moved and exchanged nothing, so there was nothing to check.")
+    text = str(simulate(k.does_nothing, LANES, np.zeros(32, np.float32), check=False))
+    assert "races not looked for" in text
 
 
 @pytest.mark.parametrize("read", [True, False])
 def test_a_bulk_store_that_was_read_is_not_yet_written(read):
-    x, out, again = np.arange(1, 33, dtype=np.float32), np.zeros(32, np.float32), np.zeros(1, np.float32)
+    x, out = np.arange(1, 33, dtype=np.float32), np.zeros(32, np.float32)
+    again = np.zeros(1, np.float32)
     run = simulate(k.stored_and_read(read), x, out, again)
     assert (out == x).all()  # when the launch has ended
     if not read:
@@ -146,13 +152,14 @@ def test_what_the_kernel_ahead_never_writes_may_be_read_before_the_wait():
         for tensor, verb in (("y", "reads"), ("x", "writes")):
             (finding,) = run(tensor, chain)[0].findings
             assert finding.kind == "early access"
-            assert f"thread 0 of block 0 {verb} {tensor} before griddepcontrol_wait" in finding.message
+            got = f"thread 0 of block 0 {verb} {tensor} before griddepcontrol_wait"
+            assert got in finding.message
             assert f"while double, which uses {tensor}, still runs" in finding.message
 
 
 @pytest.mark.parametrize("check", [True, False])
 @pytest.mark.parametrize(
-    ("order", "early", "found"),
+    "order, early, found",
     [
         ("waits, signals", "w", False),  # nothing but `add` can run beside `scale`, and it leaves w alone
         ("waits", "w", False),
@@ -207,7 +214,7 @@ def test_what_has_come_before_a_block_allocates_its_place_is_kept():
 
 
 @pytest.mark.parametrize("check", [True, False])
-def test_warps_that_ask_for_more_registers_than_there_are_wait_for_ever_though_no_barrier_parts_them(check):
+def test_warps_that_ask_for_more_registers_than_there_are_wait_for_ever(check):
     assert simulate(k.greedy, np.zeros(384, np.float32), 24, check=check).ok
     if not check:  # test_reports has the finding
         with pytest.raises(SimulationError, match="ask for 66,560 registers"):
@@ -224,7 +231,8 @@ def test_a_search_that_stands_still_ends_in_words(order):
 def test_registers_are_changed_by_whole_warpgroups():
     x = np.zeros(256, np.float32)
     (finding,) = simulate(k.of_one_warp, x, x.copy()).findings
-    assert finding.kind == "language" and "# here" in finding.lines[0].text and "Warp 5" in finding.message
+    assert finding.kind == "language" and "# here" in finding.lines[0].text
+    assert "Warp 5" in finding.message
 
 
 def test_an_argument_that_would_change_nothing_here_is_refused():
@@ -276,8 +284,10 @@ def test_a_sentence_names_the_cause(host, tensors, kind, said):
 
 
 def test_orders_say_that_relaxed_operations_have_more_of_them():
-    said = [str(simulate(k.passes_on(flag), COUNT.copy(), COUNT.copy(), orders="all")) for flag in (0, 1)]
-    assert ["every sequentially consistent order was tried" in text for text in said] == [False, True]
+    orders = [simulate(k.passes_on(flag), COUNT.copy(), COUNT.copy(), orders="all") for flag in (0, 1)]
+    said = list(map(str, orders))
+    found = ["every sequentially consistent order was tried" in text for text in said]
+    assert found == [False, True]
 
 
 @pytest.mark.parametrize("blocks, ok", [(132, True), (133, False)])

@@ -75,7 +75,8 @@ def test_pairs_are_rounded_once_each_and_a_note_says_that_hopper_has_none():
 
 
 def test_pointers_and_dialects():
-    x, out, count = np.arange(128, dtype=np.int32) ** 2, np.zeros((5, 32), np.int32), np.zeros(1, np.int32)
+    x, out = np.arange(128, dtype=np.int32) ** 2, np.zeros((5, 32), np.int32)
+    count = np.zeros(1, np.int32)
     run = simulate(k.pointers, x, out, count)
     assert run.ok, run
     word = x[4 * (31 - LANE)]

@@ -35,7 +35,8 @@ def test_arguments_it_cannot_take():
         simulate(42)
     with pytest.raises(ValueError, match="schedule='sideways'"):
         simulate(k.clamp_at_ten, np.zeros(32), np.zeros(32), schedule="sideways")
-    with pytest.raises(TypeError, match=r"^never_launched\(\) missing 1 required positional argument: 'out'$"):
+    said = r"^never_launched\(\) missing 1 required positional argument: 'out'$"
+    with pytest.raises(TypeError, match=said):
         simulate(blamed.never_launched, np.zeros(32, np.float32))
 
 

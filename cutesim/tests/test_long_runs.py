@@ -41,7 +41,8 @@ def test_a_long_run_shows_one_line_and_takes_it_away(monkeypatch, check):
     assert "\n" not in text and lines[0] == lines[-1] == ""
     shown = [line.rstrip() for line in lines if line.strip()]
     if check:
-        assert shown[:2] == ["simulating element: 50 % of 2 blocks", "simulating element: 100 % of 2 blocks"]
+        wanted = ["simulating element: 50 % of 2 blocks", "simulating element: 100 % of 2 blocks"]
+        assert shown[:2] == wanted
     else:
         assert shown == ["simulating element: 100 % of 2 blocks"]
     assert lines[-2].strip() == "" and len(lines[-2]) == len(shown[-1])
@@ -61,7 +62,7 @@ def test_a_file_and_a_build_get_nothing(monkeypatch):
 
 
 def test_a_notebook_has_an_output_that_ends_empty_and_nothing_on_stderr(monkeypatch):
-    display = pytest.importorskip("IPython.display", reason="IPython is not installed, which has outputs")
+    display = pytest.importorskip("IPython.display", reason="IPython is not installed")
     shown = []
     output = SimpleNamespace(update=lambda data, raw: shown.append(data["text/plain"]))
     monkeypatch.setattr(display, "display", lambda data, **_: output.update(data, True) or output)
@@ -95,7 +96,8 @@ def test_ctrl_c_stops_an_endless_kernel_and_the_next_run_works(check, interrupts
         finally:
             over.set()
     assert time.monotonic() - start < 5
-    assert stopped.value._render_traceback_() == ["Interrupted."]  # by IPython; in a cell with the line of the reader's
+    # by IPython; in a cell with the line of the reader's
+    assert stopped.value._render_traceback_() == ["Interrupted."]
     assert STATE.run is None and STATE.group is None and STATE.loops == 0
     out = np.zeros(32, np.float32)
     assert simulate(language.two_kernels, X[:32], out).ok
@@ -120,9 +122,8 @@ def test_many_warps_that_end_are_not_endless():
     x = np.zeros((2, 320), np.float32)  # 10 steps a block
     assert simulate(bounds.in_a_loop, x, x.copy(), True, max_steps=15).ok
     (finding,) = simulate(bounds.in_a_loop, x, x.copy(), True, max_steps=9).findings
-    assert (
-        finding.kind == "endless" and "stopped after 9 loop steps in which no warp came to its end" in finding.message
-    )
+    assert finding.kind == "endless"
+    assert "stopped after 9 loop steps in which no warp came to its end" in finding.message
 
 
 def test_a_loop_that_takes_too_long_is_endless_too(monkeypatch):

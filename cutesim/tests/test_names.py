@@ -74,9 +74,11 @@ def unread_parameters(source: str):
                 owner = scope.name
             else:
                 owner = node.name
-            read = {name.id for part in node.body for name in ast.walk(part) if isinstance(name, ast.Name)}
+            nodes = [name for part in node.body for name in ast.walk(part)]
+            read = {name.id for name in nodes if isinstance(name, ast.Name)}
             named = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-            yield from (f"{owner}.{one.arg}" for one in named if one.arg not in read | {"self", "cls", "loc", "ip"})
+            left = [one.arg for one in named if one.arg not in read | {"self", "cls", "loc", "ip"}]
+            yield from (f"{owner}.{name}" for name in left)
 
 
 def test_what_a_function_of_the_dialect_names_it_reads_or_refuses():
@@ -84,7 +86,7 @@ def test_what_a_function_of_the_dialect_names_it_reads_or_refuses():
     here = Path(namespaces.__file__).parents[1]
     found = set()
     for file in [*here.glob("machine/*.py"), *here.glob("hopper/*.py"), *here.glob("dialect/*.py")]:
-        found |= set(unread_parameters(file.read_text(encoding="utf-8")))
+        found |= set(unread_parameters(file.read_text("utf-8")))
     assert found == set(UNREAD)
 
 
@@ -108,7 +110,8 @@ def test_a_kernel_that_may_start_early_waits_before_it_touches_global_memory():
     for wait, thread, count in (("", 0, 32), ("half", 16, 16)):
         (finding,) = simulate(k.launched_early, X, UNTOUCHED.copy(), wait).findings
         assert (finding.kind, finding.threads, finding.count) == ("early access", (thread,), count)
-        with pytest.raises(SimulationError, match=f"thread {thread} of block 0 reads x before griddepcontrol_wait"):
+        said = f"thread {thread} of block 0 reads x before griddepcontrol_wait"
+        with pytest.raises(SimulationError, match=said):
             simulate(k.launched_early, X, UNTOUCHED.copy(), wait, check=False)
 
 
@@ -117,20 +120,17 @@ def test_one_may_wait_for_the_kernel_before_and_tell_the_others_at_a_barrier():
         out = UNTOUCHED.copy()
         assert simulate(k.one_launched_early, X, out, "block", **options).ok
         np.testing.assert_array_equal(out, overwritten(X[:64]))
-    for how, schedule, thread, count in (
-        ("warp", "forward", 32, 32),
-        ("half", "forward", 16, 16),
-        ("before", "reverse", 1, 31),
-        ("twice", "reverse", 32, 32),
-    ):
+    cases = (("warp", "forward", 32, 32), ("half", "forward", 16, 16))
+    cases += (("before", "reverse", 1, 31), ("twice", "reverse", 32, 32))
+    for how, schedule, thread, count in cases:
         (finding,) = simulate(k.one_launched_early, X, UNTOUCHED.copy(), how, schedule=schedule).findings
-        assert (finding.kind, finding.threads, finding.count) == ("early access", (thread,), count), how
+        found = (finding.kind, finding.threads, finding.count)
+        assert found == ("early access", (thread,), count), how
     (finding,) = simulate(k.one_launched_early, X, UNTOUCHED.copy(), "named").findings
     assert (finding.kind, finding.threads, finding.count) == ("divergent shuffle", (16,), 16)
     for how in ("warp", "half", "before"):
-        with pytest.raises(
-            SimulationError, match="before griddepcontrol_wait.*a thread that has waited at a block barrier"
-        ):
+        said = "before griddepcontrol_wait.*a thread that has waited at a block barrier"
+        with pytest.raises(SimulationError, match=said):
             simulate(k.one_launched_early, X, UNTOUCHED.copy(), how, check=False)
 
 
@@ -187,7 +187,7 @@ def test_an_atomic_of_a_vector_adds_its_elements(width):
 
 
 @pytest.mark.parametrize(
-    ("width", "first", "words"),
+    "width, first, words",
     [(4, 1, "misaligned"), (4, 36, "out of bounds"), (3, 0, "atomic_add of 2 or 4 float32")],
 )
 def test_an_atomic_of_a_vector_is_as_strict_as_the_hardware(width, first, words):
@@ -209,4 +209,5 @@ def test_the_compiler_takes_them():
 def test_an_enum_made_outside_a_kernel_is_known_by_where_it_is_defined():
     kind = type(pytest.importorskip("cutlass.cute").ReductionOp.ADD)
     found = namespaces.by_name(kind.__module__, kind.__name__)
-    assert [str(getattr(found, name)) for name in ("ADD", "MUL", "MAX", "MIN")] == ["ADD", "MUL", "MAX", "MIN"]
+    got = [str(getattr(found, name)) for name in ("ADD", "MUL", "MAX", "MIN")]
+    assert got == ["ADD", "MUL", "MAX", "MIN"]

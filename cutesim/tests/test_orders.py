@@ -19,7 +19,8 @@ def numbers():
 
 
 def search(kernel, warps=2, x=None, orders="all", right=None, **launch) -> Orders:
-    return simulate(k.launched(kernel, warps, **launch), numbers() if x is None else x, orders=orders, right=right)
+    x = numbers() if x is None else x
+    return simulate(k.launched(kernel, warps, **launch), x, orders=orders, right=right)
 
 
 def run_in(host, x, choose):
@@ -97,12 +98,15 @@ def test_the_search_finds_what_every_interleaving_gives(name):
 
 def test_whose_arrival_comes_too_late_for_a_phase_depends_on_the_order():
     found, _ = tried_by_search(k.launched(k.overtaken, 3))
-    assert {tuple(np.frombuffer(x, np.int32)[[32, 64]]) for _, x in found} == {(0, 1), (1, 0), (1, 1)}
+    got = {tuple(np.frombuffer(x, np.int32)[[32, 64]]) for _, x in found}
+    assert got == {(0, 1), (1, 0), (1, 1)}
 
 
 def searched():
     """(what is searched, the result): bugs that one order in many shows, and correct kernels much like them."""
-    for name in ("spin", "spin_for_ever", "mbarrier_wraps", "wakes_too_early", "flag_without_fence", "lost_update"):
+    cases = ("spin", "spin_for_ever", "mbarrier_wraps")
+    cases += ("wakes_too_early", "flag_without_fence", "lost_update")
+    for name in cases:
         yield name, search(getattr(k, name))
     for name in ("ring", "named_once", "waits_with_either", "counts_two_ways"):
         yield f"{name} of 3 warps", search(getattr(k, name), 3)
@@ -144,7 +148,8 @@ def test_the_usual_runs_miss_a_lost_wake_up():
 @pytest.mark.parametrize("name", ["named_once", "waits_with_either", "counts_two_ways"])
 def test_a_run_in_the_usual_order_says_that_an_arrival_may_count_too_early(name):
     (finding,) = simulate(k.launched(getattr(k, name), 3), numbers()).findings
-    assert finding.kind == "barrier count" and finding.message.startswith("Barrier counted too early: at barrier ")
+    assert finding.kind == "barrier count"
+    assert finding.message.startswith("Barrier counted too early: at barrier ")
 
 
 def test_the_decisions_replay_to_the_same_failure():
@@ -156,7 +161,8 @@ def test_the_decisions_replay_to_the_same_failure():
 def test_the_object_and_its_json_agree():
     result = search(k.wakes_too_early)
     data = result.as_dict()
-    assert data["verdict"] == "wrong" and data["orders"] == result.tried and data["every_order"] is False
+    assert data["verdict"] == "wrong" and data["orders"] == result.tried
+    assert data["every_order"] is False
     assert [s["says"] for s in data["story"]] == [s.text for s in result.story]
     assert data["story"][-2]["where"].startswith("orders.py:")
 
@@ -192,7 +198,7 @@ def test_too_many_warps_are_not_simulated():
 
 
 @pytest.mark.parametrize(
-    ("wanted", "given"),
+    "wanted, given",
     [
         ([], "abcdefgh"),  # fails always
         (["c"], "abcdefgh"),
@@ -217,4 +223,5 @@ def test_another_warp_may_come_between_two_lanes_atomics():
     assert found.findings[0].kind == "race" and "thread 31 wrote" in found.findings[0].message
     again = simulate(hand_over.counted(31), out, orders=Order(Following(found.decisions), apart=found.apart))
     assert [finding.message for finding in again.findings] == [finding.message for finding in found.findings]
-    assert simulate(hand_over.counted(32), out, orders=Bounds(orders=20)).verdict == "clean within bounds"
+    got = simulate(hand_over.counted(32), out, orders=Bounds(orders=20)).verdict
+    assert got == "clean within bounds"

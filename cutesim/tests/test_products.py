@@ -59,7 +59,8 @@ def test_ldmatrix_and_stmatrix():
 
 def test_a_pipeline_of_tensor_maps_and_warpgroups():
     a, b = operands(160, 64, 192)
-    wanted = np.concatenate([product(a, b), np.zeros((96, 64))])  # rows that the map fills with zeros
+    # rows that the map fills with zeros
+    wanted = np.concatenate([product(a, b), np.zeros((96, 64))])
     gives(k.hopper, bf16(a), bf16(b), wanted=wanted, dtype=np.float32)
     # wgmma.wait_group is .sync.aligned: one lane may then say for its warp that the stage is free
     gives(k.hopper, bf16(a), bf16(b), wanted=wanted, dtype=np.float32, modes=[{}], fault="aligned")

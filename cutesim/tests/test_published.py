@@ -3,8 +3,6 @@
 import inspect
 import json
 import re
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import numpy as np
 import pytest
 from dsl import field
 from dsl import published as k
-from running import gives
+from running import gives, python
 
 from cutesim import NotSimulated, command
 from cutesim.simulation import simulate
@@ -45,14 +43,16 @@ def test_a_helper_tries_and_imports_and_a_kernel_imports():
 
 
 def test_an_except_of_the_reader_s_does_not_hide_what_is_not_simulated():
-    with pytest.raises(NotSimulated, match=r"not simulated: cute.arch.surely_not_there \(published.py:"):
+    said = r"not simulated: cute.arch.surely_not_there \(published.py:"
+    with pytest.raises(NotSimulated, match=said):
         simulate(k.hides_a_gap, np.zeros(32, np.int32))
 
 
 def test_coordinates_and_tiles_are_the_compiler_s(capsys):
     simulate(k.coordinates)
     ours = capsys.readouterr().out
-    assert "[(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1), (1, 2)]" in ours  # of (2, 4):(4, 1), along the rows
+    # of (2, 4):(4, 1), along the rows
+    assert "[(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1), (1, 2)]" in ours
     cute = pytest.importorskip("cutlass.cute")
     cute.compile(k.coordinates)
     assert capsys.readouterr().out == ours
@@ -67,7 +67,8 @@ def test_coordinates_of_an_extent_that_is_known_when_the_kernel_runs():
 def test_shared_memory_as_two_structs_and_a_swizzled_layout_over_a_tensor_s_place():
     torch = pytest.importorskip("torch")
 
-    x, out = torch.arange(512).reshape(16, 32).bfloat16(), torch.full((17, 32), float("nan"), dtype=torch.bfloat16)
+    x = torch.arange(512).reshape(16, 32).bfloat16()
+    out = torch.full((17, 32), float("nan"), dtype=torch.bfloat16)
     assert simulate(k.two_views, x, out).ok
     # (32, 16):(16, 1) of the column-major numbering of (16, 32)
     assert torch.equal(out[:16], x)
@@ -75,7 +76,8 @@ def test_shared_memory_as_two_structs_and_a_swizzled_layout_over_a_tensor_s_plac
 
 
 def test_a_cluster_multicasts_through_a_pipeline_whose_stages_must_be_given_back():
-    x, out = np.random.default_rng(0).standard_normal((6, 32)).astype(np.float32).T, np.zeros((2, 6, 32), np.float32)
+    x = np.random.default_rng(0).standard_normal((6, 32)).astype(np.float32).T
+    out = np.zeros((2, 6, 32), np.float32)
     for check in (True, False):
         assert simulate(k.multicast, x, out, True, check=check).ok and (out == x.T).all()
         out[:] = 0
@@ -105,7 +107,8 @@ FLOATS = (
     np.array([-1.5, 2.5, -0.0, 0.25, np.nan, 1e3, -2.5, 7.0] * 4, np.float32),
     np.roll(np.array([0.5, -0.0, np.nan, 3.0, -1.5, 9.0, 0.0, 1.0] * 4, np.float32), 1),
 )
-HALVES = tuple(np.stack([x, x[::-1]], 1).astype(np.float16) for x in FLOATS)  # of each word the low one first
+# of each word the low one first
+HALVES = tuple(np.stack([x, x[::-1]], 1).astype(np.float16) for x in FLOATS)
 WHOLE = {"rni": np.rint, "rmi": np.floor, "rpi": np.ceil, "rzi": np.trunc}
 
 
@@ -130,7 +133,8 @@ def test_an_instruction_works_on_the_two_numbers_of_a_register(name):
     np.testing.assert_array_equal(found, function(*HALVES))
     if name in ("max", "min"):
         with_nan = word(f"{name}.NaN.f16x2 $0, $1, $2;", *HALVES).view(np.float16).reshape(32, 2)
-        np.testing.assert_array_equal(with_nan, (np.maximum if name == "max" else np.minimum)(*HALVES))
+        wanted = (np.maximum if name == "max" else np.minimum)(*HALVES)
+        np.testing.assert_array_equal(with_nan, wanted)
 
 
 @pytest.mark.parametrize(
@@ -223,23 +227,24 @@ np.testing.assert_array_equal(out, x + 0.5 + np.trunc(x) + 200)
 def test_methods_that_a_package_gives_the_dsl_s_tensors_run_and_none_are_made_up(tmp_path):
     for has in (True, False):
         (tmp_path / "adds.py").write_text(ADDS.replace("WITH", str(has)))
-        done = subprocess.run([sys.executable, "-c", RUNS, str(tmp_path)], capture_output=True, text=True, check=False)
+        done = python("-c", RUNS, str(tmp_path), check=False)
         assert (done.returncode == 0) == has, done.stderr
-        assert has or "not simulated: ... in a coordinate, which is not CuTe DSL's own, (adds.py:" in done.stderr
+        said = "not simulated: ... in a coordinate, which is not CuTe DSL's own, (adds.py:"
+        assert has or said in done.stderr
 
 
 @pytest.mark.parametrize("stepping", [16, 32])
-def test_a_pipeline_s_state_changes_for_those_threads_that_change_it_and_may_be_derived_from(stepping):
+def test_a_pipeline_s_state_changes_for_those_threads_that_change_it(stepping):
     threads = np.arange(64)
-    after = threads % 8 + 1  # a leap and a step, where one leap passes the end of the ring at most once
+    # a leap and a step, where one leap passes the end of the ring at most once
+    after = threads % 8 + 1
     turned = (threads // 4 + (after % 4 == 0)) % 2
     wanted = [threads < stepping, threads + 1, (threads + 1) % 4, turned]
     gives(k.states, wanted=wanted, dtype=np.int32, stepping=stepping)
 
 
-def test_the_place_of_a_swizzled_tensor_with_a_plain_layout_is_refused_also_at_the_start_of_shared_memory():
+def test_the_place_of_a_swizzled_tensor_with_a_plain_layout_is_refused():
     torch = pytest.importorskip("torch")
-    with pytest.raises(
-        NotSimulated, match="the iterator of a tensor whose layout has a swizzle, with a layout without one"
-    ):
+    said = "the iterator of a tensor whose layout has a swizzle, with a layout without one"
+    with pytest.raises(NotSimulated, match=said):
         simulate(k.unswizzled, torch.zeros(32, dtype=torch.bfloat16))

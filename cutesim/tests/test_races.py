@@ -24,7 +24,8 @@ def test_a_rule_both_ways(name):
 def test_exit_before_a_transfer_has_landed_is_found_beside_the_early_read():
     log = Log(grid=2, cluster=2)
     reduced_over_a_cluster(log, wait=False)
-    assert [f.kind for f in races(log.trace())] == ["exit with traffic in flight", "read before arrival"]
+    wanted = ["exit with traffic in flight", "read before arrival"]
+    assert [f.kind for f in races(log.trace())] == wanted
 
 
 def test_a_trace_of_nothing_has_no_findings():

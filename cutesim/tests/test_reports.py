@@ -126,7 +126,8 @@ def told(run, finding):
 
 
 def briefly(finding, words):
-    threads = f", threads {finding.threads}, count {finding.count}" if finding.threads or finding.count > 1 else ""
+    several = finding.threads or finding.count > 1
+    threads = f", threads {finding.threads}, count {finding.count}" if several else ""
     return f"{finding.kind}{threads}, {words}"
 
 

@@ -56,10 +56,12 @@ def test_each_of_two_blocks_loads_half_for_both():
 
 
 def test_blocks_may_add_to_one_tile_but_not_write_it():
-    x, out = np.random.default_rng(1).standard_normal((32, 32)).astype(np.float32), np.zeros((4, 32), np.float32)
+    x = np.random.default_rng(1).standard_normal((32, 32)).astype(np.float32)
+    out = np.zeros((4, 32), np.float32)
     run = simulate(k.summed, x, out)
     assert run.ok, run
-    np.testing.assert_allclose(out, x.astype(np.float64).reshape(8, 4, 32).sum(axis=0), rtol=1e-5, atol=1e-6)
+    wanted = x.astype(np.float64).reshape(8, 4, 32).sum(axis=0)
+    np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=1e-6)
     assert simulate(k.summed, x, out, adds=False).findings[0].kind.startswith("race")
 
 

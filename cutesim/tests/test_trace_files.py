@@ -95,9 +95,8 @@ def test_a_trace_of_another_version_says_so(tmp_path):
     rewritten(tmp_path / "a.npz", tmp_path / "b.npz", version=np.array(FORMAT_VERSION + 1))
     rewritten(tmp_path / "a.npz", tmp_path / "c.npz", version=None)
     for name, version in (("b.npz", FORMAT_VERSION + 1), ("c.npz", 1)):
-        with pytest.raises(
-            ValueError, match=rf"{name} is a trace of format {version}, .*reads format {FORMAT_VERSION}"
-        ):
+        said = rf"{name} is a trace of format {version}, .*reads format {FORMAT_VERSION}"
+        with pytest.raises(ValueError, match=said):
             Trace.load(tmp_path / name)
 
 

@@ -39,8 +39,10 @@ def test_sectors_by_line_and_in_all():
         log.store(5, span(256 * warp, 8), warp=warp, **G)
     log.load(7, span(0))  # shared memory is no part of it
     table = analysis.sectors_per_request(log.trace())
-    assert table.rows == (("k.py:3", "load", 2, 256, 8, 4.0, 4.0), ("k.py:5", "store", 2, 256, 16, 8.0, 4.0))
-    assert table.total == {"requests": 4, "sectors": 24, "sectors_per_request": 6.0, "ideal_sectors": 16}
+    wanted = (("k.py:3", "load", 2, 256, 8, 4.0, 4.0), ("k.py:5", "store", 2, 256, 16, 8.0, 4.0))
+    assert table.rows == wanted
+    wanted = {"requests": 4, "sectors": 24, "sectors_per_request": 6.0, "ideal_sectors": 16}
+    assert table.total == wanted
     assert str(table).splitlines() == [
         "Global memory requests (simulated)",
         "line           requests  bytes  sectors  sectors/request  at least",
@@ -194,7 +196,8 @@ def test_a_broadcast_replaces_what_lanes_had():
 
 def test_two_reductions_are_two_chains():
     assert [len(chain.events) for chain in rounds(16, 8, 4, 2, 1, 16, 8, 4, 2, 1).chains] == [5, 5]
-    assert [len(chain.events) for chain in rounds(16, 16, 8, 8, 4, 4, 2, 2, 1, 1).chains] == [5, 5]  # side by side
+    # side by side
+    assert [len(chain.events) for chain in rounds(16, 16, 8, 8, 4, 4, 2, 2, 1, 1).chains] == [5, 5]
 
 
 def test_idle_lanes_are_left_out():
@@ -226,7 +229,8 @@ def test_barrier_counts():
     log.cluster_barrier(6, (0, 1))
     log.cluster_barrier(6, (2, 3))
     counts = analysis.barrier_counts(log.trace())
-    wanted = {"block_barriers": 4, "sync_warps": 1, "cluster_barriers": 2, "mbarrier_waits": 0, "wait_groups": 0}
+    wanted = {"block_barriers": 4, "sync_warps": 1, "cluster_barriers": 2}
+    wanted |= {"mbarrier_waits": 0, "wait_groups": 0}
     assert counts == wanted
 
 
@@ -237,7 +241,8 @@ def test_hot_lines():
     log.store(9, span(0, 128))
     table = analysis.hot_lines(log.trace())
     assert table.rows == (("k.py:7", 3, 384, 12, 0, "line 7"), ("k.py:9", 1, 0, 0, 31, "line 9"))
-    assert table.total == {"instructions": 4, "global bytes": 384, "sectors": 12, "excess wavefronts": 31}
+    wanted = {"instructions": 4, "global bytes": 384, "sectors": 12, "excess wavefronts": 31}
+    assert table.total == wanted
 
 
 def test_summary_adds_up_and_is_json():
@@ -267,7 +272,8 @@ def test_summary_adds_up_and_is_json():
 def test_an_empty_trace_counts_nothing():
     trace = Log().trace()
     assert set(analysis.summary(trace).values()) == {0}
-    for table in (analysis.hot_lines(trace), analysis.shuffle_graph(trace), analysis.bank_conflicts(trace)):
+    tables = analysis.hot_lines(trace), analysis.shuffle_graph(trace), analysis.bank_conflicts(trace)
+    for table in tables:
         assert table.rows == ()
     assert analysis.dsmem_matrix(trace).tolist() == [[0]]
     assert analysis.barrier_counts(trace)["block_barriers"] == 0

@@ -18,7 +18,8 @@ def test_the_first_read_of_a_line_is_named_with_who_reads_what():
     log.load(4, span(4), warp=1)  # words 1 to 32, of which 30 to 32 are not there
     log.load(4, span(0), warp=0)
     assert found(log) == [(4, 0, 32 + 29, 30)]
-    assert str(unwritten_reads(log.trace())[0]) == "thread 61 of block 0 reads element 30 of buffer at k.py:4"
+    wanted = "thread 61 of block 0 reads element 30 of buffer at k.py:4"
+    assert str(unwritten_reads(log.trace())[0]) == wanted
 
 
 def test_half_of_a_word_is_not_the_word():

@@ -57,9 +57,8 @@ def test_a_kernel_runs_where_hopper_is_left_out(tmp_path):
             f"kernels.py:{name}",
             "x=f32:32",
         ]  # without site's own finders
-        done = subprocess.run(
-            words, cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": home}
-        )
+        env = os.environ | {"PYTHONPATH": home}
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, env=env)
         return done.returncode, done.stdout.partition("\n")[0]
 
     assert check("host")[0] == 0

@@ -14,7 +14,8 @@ from cutesim.simulation import simulate
 
 LANE = np.arange(32)
 FLOATS, INTS = np.arange(128, dtype=np.float32), np.arange(128, dtype=np.int32) * 70001 - 3
-CORPORA = {acceptance: FLOATS, language: FLOATS, blamed: FLOATS, found: FLOATS, names: INTS, others: FLOATS}
+CORPORA = {acceptance: FLOATS, language: FLOATS, blamed: FLOATS}
+CORPORA |= {found: FLOATS, names: INTS, others: FLOATS}
 
 
 def low_bits(numbers, width=32):
@@ -36,15 +37,8 @@ def each(*lists):
 @each("WANTED")
 def test_it_writes_what_stands_behind_its_name(module, name):
     x = CORPORA[module]
-    known = {
-        "np": np,
-        "lane": LANE,
-        "half": LANE < 16,
-        "x": x,
-        "f32": np.float32,
-        "low_bits": low_bits,
-        "turned": turned,
-    }
+    known = {"np": np, "lane": LANE, "half": LANE < 16, "x": x}
+    known |= {"f32": np.float32, "low_bits": low_bits, "turned": turned}
     wanted = eval(module.WANTED[name], known)
     wanted = np.concatenate(
         wanted if isinstance(wanted, tuple) else [wanted + 0 * LANE if np.isscalar(wanted) else wanted]
@@ -55,7 +49,8 @@ def test_it_writes_what_stands_behind_its_name(module, name):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # range_dynamic, cutlass.utils.SmemAllocator
 @each("TAKEN", "ONLY_WHEN_RUN")
 def test_the_compiler_takes_it(module, name):
-    assert ".entry" in compiled(getattr(module, name), CORPORA[module].copy(), CORPORA[module].copy())
+    said = compiled(getattr(module, name), CORPORA[module].copy(), CORPORA[module].copy())
+    assert ".entry" in said
 
 
 @each("REFUSED")

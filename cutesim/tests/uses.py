@@ -72,18 +72,8 @@ cute.crd2idx(o, x.layout)|cute.crd2idx(0, o)|cute.append(o, 1)|cute.arch.mbarrie
     .split("|")
 )
 USES = [use.replace("¦", "|") for use in USES]
-STATEMENTS = [
-    "a, b = o",
-    "o.nothing = 1",
-    "o[0] = 1",
-    "o += 1",
-    "del o[0]",
-    "x[t] = o",
-    "for i in range(o): pass",
-    "for i in o: pass",
-    "while o: break",
-    "if o: y = 1",
-]
+STATEMENTS = ["a, b = o", "o.nothing = 1", "o[0] = 1", "o += 1", "del o[0]", "x[t] = o"]
+STATEMENTS += ["for i in range(o): pass", "for i in o: pass", "while o: break", "if o: y = 1"]
 
 
 def source(cases) -> str:

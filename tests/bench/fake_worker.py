@@ -32,7 +32,8 @@ for line in sys.stdin:
     cell = synthetic.cell(key["dtype"], key["M"], key["N"], peers_us=times, operation=key["operation"])
     crashed = [{"provider": name, "status": "crashed", "message": why} for name, why in request["crashed"].items()]
     data = dataclasses.asdict(cell)
-    blank = dataclasses.asdict(cell.results[0]) | {"samples_us": [], "gb_s": None, "fraction_of_ceiling": None}
+    blank = dataclasses.asdict(cell.results[0])
+    blank |= {"samples_us": [], "gb_s": None, "fraction_of_ceiling": None}
     data["results"] = [
         *data["results"],
         *(blank | {"iqr_us": None, "percent_of_datasheet": None, "error": None} | c for c in crashed),

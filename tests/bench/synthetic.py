@@ -6,7 +6,8 @@ from quack_tutorial.records.bench import Cell, Record, Result, ok_result
 from quack_tutorial.records.cells import BEFORE, CellKey, bytes_moved
 
 ROUNDS = 11
-WOBBLE = [1 + 0.001 * ((7 * i) % 11 - 5) for i in range(ROUNDS)]  # the same for all: a drift that pairing removes
+# the same for all: a drift that pairing removes
+WOBBLE = [1 + 0.001 * ((7 * i) % 11 - 5) for i in range(ROUNDS)]
 
 
 def samples(us):

@@ -53,7 +53,8 @@ def test_the_cells_that_are_asked_for():
     assert asked() == [key for name in OPERATIONS for key in expected_cells(name)]
     wanted = [CellKey("softmax", "float16", M, N) for M, N in ((32768, 1024), (16384, 65536))]
     assert asked("softmax", "--dtype", "float16", "--n", "1024,65536") == wanted
-    assert [key.M for key in asked("softmax", "--dtype", "float32", "--n", "1024", "--m", "1,2")] == [1, 2]
+    every = asked("softmax", "--dtype", "float32", "--n", "1024", "--m", "1,2")
+    assert [key.M for key in every] == [1, 2]
     assert {key.N for key in asked("softmax", "--quick")} == set(command.QUICK_SIZES)
     grid = asked("softmax", "--m", "grid")
     assert len(grid) == 57 and all(key.M == default_rows(key.N) for key in grid)
@@ -67,16 +68,19 @@ def test_the_providers_that_are_asked_for():
 
     assert asked("softmax", "--ladder") == {"softmax": list(OPERATIONS["softmax"].ladder)}
     assert asked("softmax", "--providers", "ours,eager") == {"softmax": ["ours", "eager"]}
-    without = asked("softmax", "--without", "liger,compile tuned,cudnn")  # the last is another operation's
+    # the last is another operation's
+    without = asked("softmax", "--without", "liger,compile tuned,cudnn")
     assert without == {"softmax": ["ours", "eager", "compile", "quack", "liger cute"]}
     some = asked("--providers", "ours,cudnn")
-    assert some["rmsnorm"] == ["ours", "cudnn"] and some["softmax"] == ["ours"] and some.keys() == OPERATIONS.keys()
+    assert some["rmsnorm"] == ["ours", "cudnn"] and some["softmax"] == ["ours"]
+    assert some.keys() == OPERATIONS.keys()
 
 
 def test_all_operations_go_to_a_folder_and_are_gone_on_with(gpu, tmp_path, capsys):
     words = ("all", *SMALL, "--n", "256", "--providers", "ours,eager", "--out", tmp_path)
     assert run(*words) == 0
-    assert {path.name for path in tmp_path.iterdir()} == {f"{slug(name)}.json" for name in OPERATIONS}
+    every = tmp_path.iterdir()
+    assert {path.name for path in every} == {f"{slug(name)}.json" for name in OPERATIONS}
     record = records.load(tmp_path / "rmsnorm-backward.json")
     assert record.operation == "rmsnorm backward" and len(record.cells) == 1
     assert record.command == (
@@ -86,13 +90,15 @@ def test_all_operations_go_to_a_folder_and_are_gone_on_with(gpu, tmp_path, capsy
     capsys.readouterr()
     assert run(*words) == 1 and "exists: go on with it with --resume" in capsys.readouterr().err
     assert run(*words, "--resume") == 0
-    assert f"{len(OPERATIONS)} cells, {len(OPERATIONS)} of them measured before" in capsys.readouterr().out
+    found = f"{len(OPERATIONS)} cells, {len(OPERATIONS)} of them measured before"
+    assert found in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("option, field, values", [("--gpus", "gpu", {0, 1}), ("--workers", "workers", {2})])
 def test_gpus_and_workers_are_noted_with_each_cell(gpu, tmp_path, option, field, values):
     """And one operation's record goes into a folder that is there."""
-    assert run("softmax", *SMALL, "--n", "256,512,1024,2048,4096", option, "2", "--out", tmp_path) == 0
+    found = run("softmax", *SMALL, "--n", "256,512,1024,2048,4096", option, "2", "--out", tmp_path)
+    assert found == 0
     record = records.load(tmp_path / "softmax.json")
     assert len(record.cells) == 5 and {getattr(cell, field) for cell in record.cells} <= values
     assert record.command.endswith(f"--out softmax.json {option} 2")
@@ -125,7 +131,8 @@ def test_what_is_in_a_file_is_not_written_over_or_mixed(gpu, tmp_path, capsys):
     out = tmp_path / "r.json"
     assert run("softmax", *SMALL, "--n", "256", "--out", out) == 0
     before, words = out.read_text(), ("softmax", *SMALL, "--n", "4096", "--out", out, "--resume")
-    assert run(*words[:-1]) == 1 and "exists: go on with it with --resume" in capsys.readouterr().err
+    assert run(*words[:-1]) == 1
+    assert "exists: go on with it with --resume" in capsys.readouterr().err
     assert run(*words, "--ladder") == 1
     assert "holds softmax (peers), not softmax (ladder)" in capsys.readouterr().err
     gpu["version"] = "9.9"
@@ -138,14 +145,16 @@ def test_what_is_in_a_file_is_not_written_over_or_mixed(gpu, tmp_path, capsys):
     del fewer["versions"]["quack-kernels"]
     out.write_text(json.dumps(fewer))  # a package that was not there before is no contradiction
     assert run(*words) == 0
-    assert len(records.load(out).cells) == 2 and records.load(out).versions["quack-kernels"] == "0.0"
+    assert len(records.load(out).cells) == 2
+    assert records.load(out).versions["quack-kernels"] == "0.0"
 
 
 def test_without_what_our_own_kernels_import_nothing_is_measured(gpu, tmp_path, capsys):
     gpu["behaviour"] = "lacks-ours"
     assert run("softmax", "--dtype", "float32", "--n", "256", "--out", tmp_path / "r.json") == 1
     said = capsys.readouterr()
-    assert "our own kernels need is not here (ImportError: libruntime.so" in said.err and said.err.count("\n") == 1
+    assert "our own kernels need is not here (ImportError: libruntime.so" in said.err
+    assert said.err.count("\n") == 1
     assert "GB/s" not in said.out and not (tmp_path / "r.json").exists()
 
 
@@ -154,11 +163,13 @@ def test_public_calls_have_records_and_commands_of_their_own(gpu, tmp_path, caps
         ("cross-entropy,cross-entropy-backward", "public"),
         ("cross-entropy-backward", "public-mean"),
     ):
-        assert run(operations, "--dtype", "bfloat16", "--n", "256", "--out", tmp_path, f"--{flag}") == 0
+        found = run(operations, "--dtype", "bfloat16", "--n", "256", "--out", tmp_path, f"--{flag}")
+        assert found == 0
         for name in operations.split(","):
             record = records.load(tmp_path / f"{name}-{flag}.json")
             assert record.series == flag.replace("-", " ") and len(record.cells) == 1
             assert f"--n 256 --{flag} --out {name}-{flag}.json" in record.command
-    assert "cross-entropy backward: ours, eager, compile, compile tuned, quack\n" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "cross-entropy backward: ours, eager, compile, compile tuned, quack\n" in said
     with pytest.raises(SystemExit):
         parsed("--public", "--ladder")

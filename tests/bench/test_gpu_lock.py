@@ -89,7 +89,8 @@ def test_others_have_the_gpu_while_torch_compiles(torch_alone, path):
     with lock:
         compiled = torch.compile(lambda x: x + 1, backend=backend)
         assert compiled(torch.zeros(3)).tolist() == [1, 1, 1]
-        assert during == [False] * 4 + [True]  # compiling, and between what needs the GPU; then running
+        # compiling, and between what needs the GPU; then running
+        assert during == [False] * 4 + [True]
         assert said == [True] * 3  # as a kernel was put on the GPU, or timed there
         for use in uses:
             use(lock)
@@ -107,14 +108,17 @@ def test_others_have_the_gpu_while_triton_compiles(torch_alone, monkeypatch, pat
             raise ValueError(source)
         return source.upper()
 
-    triton = types.SimpleNamespace(compile=compile_kernel, compiler=types.SimpleNamespace(compile=compile_kernel))
+    compiler = types.SimpleNamespace(compile=compile_kernel)
+    triton = types.SimpleNamespace(compile=compile_kernel, compiler=compiler)
     monkeypatch.setitem(sys.modules, "triton", triton)
     gpu_lock.give_while_compiling(lock)
     gpu_lock.give_while_compiling(lock)
     assert triton.compile("a") == "A" and not lock.held
     with lock:
-        assert triton.compile("b") == "B" and lock.held  # as in what torch tries when a kernel is first called
-        assert triton.compiler.compile("c") == "C" and lock.held  # as in a kernel of a peer that is first called
+        # as in what torch tries when a kernel is first called
+        assert triton.compile("b") == "B" and lock.held
+        # as in a kernel of a peer that is first called
+        assert triton.compiler.compile("c") == "C" and lock.held
         with pytest.raises(ValueError):
             triton.compile("wrong")
         assert lock.held
@@ -163,7 +167,8 @@ def test_a_worker_has_the_gpu_while_it_measures_and_says_when_it_waits(path):
     pytest.importorskip("torch")
     lock = GpuLock(path)
     lock.take()
-    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, gpu_lock.LOCK: path})
+    env = {**os.environ, gpu_lock.LOCK: path}
+    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
     with subprocess.Popen([sys.executable, "-c", WORKER], **pipes) as process:
 
         def said():

@@ -16,7 +16,8 @@ def test_a_record_is_read_as_it_was_written(tmp_path):
     assert records.load(tmp_path / "h200.json") is None
     shape = head.measure(6, 4, 40, Once(), "cpu", torch.float32)
     shape["ways"]["QuACK"] = {"status": "failed", "message": "no"}
-    device = {"device": "NVIDIA H200", "driver": "0.0", "date": "2026-01-02 03:04", "versions": {"torch": "0.1"}}
+    device = {"device": "NVIDIA H200", "driver": "0.0"}
+    device |= {"date": "2026-01-02 03:04", "versions": {"torch": "0.1"}}
     save(tmp_path / "h200.json", device | {"shapes": [shape]})
     found = records.load(tmp_path / "h200.json")
     assert found.shape(4, 40).failed == {"QuACK": "no"} and found.shape(4, 40).way("ours").ms == 1.0
@@ -25,7 +26,8 @@ def test_a_record_is_read_as_it_was_written(tmp_path):
         with pytest.raises(KeyError, match="there are"):
             wrong()
     chart = charts.head(found, 4, 40)
-    assert chart.rows[0] == ("stock", "4", "40", "1.00", "0.00") and "torch 0.1" in chart._repr_html_()
+    assert chart.rows[0] == ("stock", "4", "40", "1.00", "0.00")
+    assert "torch 0.1" in chart._repr_html_()
 
 
 class Once:

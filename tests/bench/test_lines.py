@@ -23,29 +23,24 @@ JOINED = '"Line No","Source","Address"\n"{0}","x = y","-"\n"","","0x10"\n"","","
 
 def pages(file, first=2, second=4):
     """The three pages of a report: a mark, which has no line information and is listed twice, and a kernel."""
-    raw = (
-        RAW
-        + '\n"",""\n'
-        + "\n".join(f'"{n}","{name}","2000","40","64","9"' for n, name in enumerate((lines.MARK, "k")))
-    )
-    sass = "".join(
-        f'"Kernel Name","{name}",\n{HEAD}\n{code}' for name, code in (("m", MARKED), ("m", MARKED), ("k", KERNEL))
-    )
+    every = enumerate((lines.MARK, "k"))
+    raw = RAW + '\n"",""\n' + "\n".join(f'"{n}","{name}","2000","40","64","9"' for n, name in every)
+    every = (("m", MARKED), ("m", MARKED), ("k", KERNEL))
+    sass = "".join(f'"Kernel Name","{name}",\n{HEAD}\n{code}' for name, code in every)
     return raw, sass, f'"File Path","{file}"\n"Function Name","k"\n' + JOINED.format(first, second)
 
 
 def test_instructions_have_their_counters_and_lines():
     mark, launch = lines.parse(*pages("/a/kernel.py"))
-    assert (mark.name, launch.facts) == (lines.MARK, {"ns": 2000, "registers": 40, "threads": 64, "blocks": 9})
-    assert [(place, text) for _, place, text, _ in launch.code] == [
-        (("/a/kernel.py", 2), "LDG.E R2, [R2]"),
-        (("/a/kernel.py", 2), "FADD R3, R2, R2"),
-        (("/a/kernel.py", 4), "EXIT"),
-        (None, "BRA 0x40"),
-    ]
+    found = (mark.name, launch.facts)
+    assert found == (lines.MARK, {"ns": 2000, "registers": 40, "threads": 64, "blocks": 9})
+    wanted = [(("/a/kernel.py", 2), "LDG.E R2, [R2]"), (("/a/kernel.py", 2), "FADD R3, R2, R2")]
+    wanted += [(("/a/kernel.py", 4), "EXIT"), (None, "BRA 0x40")]
+    assert [(place, text) for _, place, text, _ in launch.code] == wanted
     load, add, end, behind = (counters for *_, counters in launch.code)
     assert (load["sectors"], add["samples"], add["stalls"]["long_sb"]) == (64, 6, 6)
-    assert end["stalls"]["drain"] == end["samples"] == 3 and behind["samples"] == 0  # the warp had ended
+    # the warp had ended
+    assert end["stalls"]["drain"] == end["samples"] == 3 and behind["samples"] == 0
 
 
 def test_a_row_adds_up_lines_and_puts_instructions_where_their_text_stands(tmp_path):
@@ -56,9 +51,11 @@ def test_a_row_adds_up_lines_and_puts_instructions_where_their_text_stands(tmp_p
     ptx = {(str(file), 2): ["ld.global.f32 %f1, [%rd1];"] * 20}
     sources = {}
     row = lines.row_of(launch, sources, lines.Compiled("0", places, ptx))
-    assert list(sources) == [("kernel.py", "kernel", "x = y", 0), ("kernel.py", "kernel", "inline(  # text in PTX", 0)]
+    places = [("x = y", 0), ("inline(  # text in PTX", 0)]
+    assert list(sources) == [("kernel.py", "kernel", *place) for place in places]
     first, second, unknown = row["lines"]
-    assert (first["executed"], first["samples"], first["sectors"], first["instructions"]) == (16, 7, 64, 2)
+    found = (first["executed"], first["samples"], first["sectors"], first["instructions"])
+    assert found == (16, 7, 64, 2)
     assert [entry[0] for entry in first["sass"]] == [0, 1] and len(first["ptx"]) == lines.MOST
     assert second["stalls"] == {"drain": 3} and unknown["source"] == -1
 
@@ -76,7 +73,8 @@ def test_a_text_in_ptx_is_one_line_of_source():
     )
     counted_on = {}
     found = {text.strip(): place for text, place in machine_code.located(ptx, counted_on) if place}
-    assert found["mbarrier.try_wait P1, [%r1], 0;"] == ("/a.py", 7) and found["ret;"] == ("/a.py", 8)
+    assert found["mbarrier.try_wait P1, [%r1], 0;"] == ("/a.py", 7)
+    assert found["ret;"] == ("/a.py", 8)
     assert counted_on == {("/a.py", 9): ("/a.py", 7)}
 
 
@@ -90,6 +88,8 @@ def test_recorded_lines_are_those_of_todays_kernels(name):
             for row in record.rows:
                 entry = made.find(row.operation, row.version, row.dtype, row.N)
                 if entry and len(row.launches) == 1:
-                    assert entry.ptx_sha256 == row.ptx_sha256, (file.name, row.version, row.dtype, row.N)
-            for line in {(line.file, line.text) for row in record.rows for line in row.main.lines if line.file}:
+                    found = entry.ptx_sha256
+                    assert found == row.ptx_sha256, (file.name, row.version, row.dtype, row.N)
+            lines = {(line.file, line.text) for row in record.rows for line in row.main.lines}
+            for line in {line for line in lines if line[0]}:
                 assert line[1] in (root / line[0]).read_text(), line

@@ -48,7 +48,8 @@ def cell_of(monkeypatch):
 
 def test_a_cell_begins_with_what_leaves_the_gpu_to_others(cell_of, monkeypatch):
     order = []
-    monkeypatch.setattr(torch._dynamo, "reset", lambda: order.append("reset"))  # which forgets all callbacks
+    # which forgets all callbacks
+    monkeypatch.setattr(torch._dynamo, "reset", lambda: order.append("reset"))
     monkeypatch.setattr(measure.gpu_lock, "give_while_compiling", lambda turn: order.append(turn))
     cell_of(ours=provider(softmax_torch))
     assert order == ["reset", measure.gpu_lock.own_lock()]
@@ -109,7 +110,8 @@ def test_wrong_missing_unsupported_and_crashed_are_told_apart(cell_of):
     assert said["ours"][0] == "wrong" and "times the tolerance" in said["ours"][1]
     assert said["eager"] == ("ok", "")
     assert said["quack"] == ("missing", "ModuleNotFoundError: No module named 'quack'")
-    assert said["liger"] == ("unsupported", "RuntimeError: Cannot launch Triton kernel since n = 131072 exceeds")
+    wanted = ("unsupported", "RuntimeError: Cannot launch Triton kernel since n = 131072 exceeds")
+    assert said["liger"] == wanted
     assert said["other"] == ("crashed", "no answer in 180 s")
 
 
@@ -117,7 +119,8 @@ def test_wrong_missing_unsupported_and_crashed_are_told_apart(cell_of):
     "error", [torch.OutOfMemoryError("CUDA"), RuntimeError("InductorError: OutOfMemoryError: CUDA")]
 )
 def test_memory_that_other_workers_have_is_no_provider_s_refusal(cell_of, monkeypatch, error):
-    assert cell_of(ours=provider(softmax_torch), quack=raising(error)).result("quack").status == "unsupported"
+    found = cell_of(ours=provider(softmax_torch), quack=raising(error)).result("quack").status
+    assert found == "unsupported"
     monkeypatch.setattr(measure.gpu_lock, "is_shared", lambda: True)
     with pytest.raises(type(error), match="CUDA"):
         cell_of(ours=provider(softmax_torch), quack=raising(error))

@@ -18,7 +18,8 @@ CELL = {
     "asked_bytes": {"pairs": 65536, "gathered": 10**9},
     "nvlink_bytes": {"pairs": 70000.0, "gathered": None},
 }
-RECORD = {"device": "NVIDIA H200", "ranks": 2, "date": "2026-01-02 03:04", "driver": "0.0", "nccl": "0.3"}
+RECORD = {"device": "NVIDIA H200", "ranks": 2, "date": "2026-01-02 03:04"}
+RECORD |= {"driver": "0.0", "nccl": "0.3"}
 RECORD |= {"versions": {"torch": "0.1", "nvidia-cutlass-dsl": "0.2"}}
 
 
@@ -46,16 +47,19 @@ def test_the_chapters_chart_says_what_the_record_says_or_that_there_is_none(tmp_
     save(tmp_path / "two.json", RECORD | {"cells": [CELL]})
     found = records.load(tmp_path)
     chart = charts.vocabulary(found)
-    assert chart.rows[0] == ("2", "8,192", "128,256", *["0.00"] * 5) and "2 NVIDIA H200s" in chart._repr_html_()
+    assert chart.rows[0] == ("2", "8,192", "128,256", *["0.00"] * 5)
+    assert "2 NVIDIA H200s" in chart._repr_html_()
     chart = charts.scaling(found, records.model(found))
-    assert chart.rows[0][:4] == ("2", "8,192", "128,256", "1.00") and "model" not in chart._repr_html_()
+    assert chart.rows[0][:4] == ("2", "8,192", "128,256", "1.00")
+    assert "model" not in chart._repr_html_()
 
 
 def made(ranks, M, N):
     """A cell whose parts follow a rule."""
     logits = M * N / ranks
-    us = {"kernel": 40 + logits / 1e6, "pairs gradient": 30 + 2 * logits / 1e6, "one GPU gradient": 2 * M * N / 1e6}
-    us |= {"pairs loss": us["kernel"] + 30 + 3 * ranks + ranks * M / 1e3, "one GPU loss": M * N / 1e6}
+    us = {"kernel": 40 + logits / 1e6, "pairs gradient": 30 + 2 * logits / 1e6}
+    us |= {"one GPU gradient": 2 * M * N / 1e6, "one GPU loss": M * N / 1e6}
+    us |= {"pairs loss": us["kernel"] + 30 + 3 * ranks + ranks * M / 1e3}
     return records.Cell("bfloat16", M, N, ranks, us, {}, {}, {})
 
 

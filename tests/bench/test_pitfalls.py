@@ -10,14 +10,9 @@ from quack_tutorial.records import pitfalls as records
 from quack_tutorial.records import save
 from tests.nvml import Nvml
 
-HEAD = {
-    "device": "NVIDIA H200",
-    "driver": "0.0",
-    "date": "2026-01-02 03:04",
-    "versions": {"torch": "0.0"},
-    "datasheet_gb_s": 4800,
-    "failed": {"stream": "RuntimeError: none left"},
-}
+HEAD = {"device": "NVIDIA H200", "driver": "0.0"}
+HEAD |= {"date": "2026-01-02 03:04", "versions": {"torch": "0.0"}}
+HEAD |= {"datasheet_gb_s": 4800, "failed": {"stream": "RuntimeError: none left"}}
 
 
 def made_up():
@@ -53,16 +48,14 @@ def test_the_chapters_figures_say_what_the_record_says_or_that_there_is_none(rec
     from quack_tutorial.figures import measuring as charts
 
     assert records.load(tmp_path / "none.json") is None
-    for nothing in (
-        charts.hints(None),
-        charts.clocks(None),
-        charts.pitfalls(None, "timer"),
-        charts.pitfalls(recorded, "L2"),
-    ):
+    cases = (charts.hints(None), charts.clocks(None))
+    cases += (charts.pitfalls(None, "timer"), charts.pitfalls(recorded, "L2"))
+    for nothing in cases:
         assert "Not yet measured" in nothing.html
     assert "+2.0 %" in charts.hints(recorded).summary  # 10 / 9.8
     assert charts.hints(recorded).rows == (("a plain copy", "9.80", "10.00", "10.00", "10.00"),)
-    assert charts.clocks(recorded).rows == (("softmax of zeros", "10.0", "12.0", "1,900", "1,898", "500", "502"),)
+    wanted = (("softmax of zeros", "10.0", "12.0", "1,900", "1,898", "500", "502"),)
+    assert charts.clocks(recorded).rows == wanted
     assert "8.00 to 10.00" in charts.pitfalls(recorded, "timer").html
     for chart in (charts.hints(recorded), charts.clocks(recorded)):
         assert chart._repr_html_().count("<svg") == 2 and "Measured on NVIDIA H200" in chart.origin
@@ -88,6 +81,7 @@ def test_host_times_are_those_of_the_record():
 def test_a_gpus_state_is_what_nvml_says(monkeypatch):
     nvml = Nvml(ClockInfo=1980, PowerUsage=650_500)
     monkeypatch.setattr(pitfalls.machine, "load_nvml", lambda: nvml)
-    assert pitfalls.gpu_state() == {"sm_mhz": 1980, "watts": 650.5}  # what it does not know is left out
+    # what it does not know is left out
+    assert pitfalls.gpu_state() == {"sm_mhz": 1980, "watts": 650.5}
     monkeypatch.setattr(pitfalls.machine, "load_nvml", lambda: None)
     assert pitfalls.gpu_state() == {}

@@ -40,7 +40,8 @@ def test_it_has_the_reads_and_writes_of_the_operation_s_ceiling(operation):
         kernel, specs = plain_tile.made(operation, ours.contiguous_rows(dtype, N))
         text, each = ptx(kernel, *specs), kernel.tile.rows_each
         assert text.count("createpolicy") > 0 and ".local" not in text
-        assert len(re.findall(r"ld\.global\.L2::cache_hint\.v4", text)) == kernel.reads * kernel.tile.vectors * each
+        found = len(re.findall(r"ld\.global\.L2::cache_hint\.v4", text))
+        assert found == kernel.reads * kernel.tile.vectors * each
         assert len(re.findall(r"st\.global\.v4", text)) == kernel.tile.vectors * each
 
 

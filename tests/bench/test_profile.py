@@ -38,13 +38,15 @@ def test_ligers_recorded_machine_code_has_the_registers_and_spills_that_were_cou
     from quack_tutorial.records import profile as records
 
     made, counted = listings.liger_softmax()[0][N], records.load()("softmax", "liger", N)
-    assert made.registers == counted.of_main("registers") and made.threads == counted.of_main("threads")
+    assert made.registers == counted.of_main("registers")
+    assert made.threads == counted.of_main("threads")
     threads = made.threads * counted.of_main("blocks")
     for operation, counter in (("STL", "local_store_sectors"), ("LDL", "local_load_sectors")):
         assert made.words(operation) == round(counted.total(counter) * 8 / threads)
     assert made.words("LDG") == made.words("STG") == N // made.threads
     strip = made.strip({"LDG": "G", "STG": "W"})
-    assert len(strip) == 72 and strip.rstrip(".").endswith("W") and strip.index("G") < strip.index("W")
+    assert len(strip) == 72 and strip.rstrip(".").endswith("W")
+    assert strip.index("G") < strip.index("W")
 
 
 def test_a_record_is_gone_on_with_only_on_its_own_machine_and_versions(tmp_path):

@@ -47,7 +47,8 @@ class FakeGPU:
     """Starts the items' commands as a machine whose GPU measures nothing would; `seen` are their names and limits."""
 
     def __init__(self, root):
-        self.seen, self.worker = [], [sys.executable, str(root / "tests/bench/fake_worker.py"), "good", "2.11.0"]
+        worker = root / "tests/bench/fake_worker.py"
+        self.seen, self.worker = [], [sys.executable, str(worker), "good", "2.11.0"]
 
     def __call__(self, words, seconds):
         name, *words = words[3:] if words[1] == "-m" and words[2].endswith("cli") else [Path(words[1]).name, *words[2:]]
@@ -82,7 +83,8 @@ def test_what_is_missing_is_measured_once_and_packed(folder, root, tmp_path, cap
     assert record.measure(chosen, folder, args, gpu, HERE) == 0
     assert [name for name, _ in gpu.seen] == ["precompile", "memory", "levels", "bench"]
     said = capsys.readouterr().out
-    assert re.search("memory +1 missing, about 1.7 minutes", said) and said.endswith("Missing now:\n")
+    assert re.search("memory +1 missing, about 1.7 minutes", said)
+    assert said.endswith("Missing now:\n")
     gpu.seen.clear()
     assert record.measure(chosen, folder, args, gpu, HERE) == 0 and not gpu.seen
     held = json.loads((folder / "bench/softmax.json").read_text())
@@ -101,20 +103,23 @@ def test_host_times_are_of_kernels_that_an_earlier_process_kept(folder, root):
     (folder / "host").mkdir()
     gpu = FakeGPU(root)
     assert record.measure(items("host"), folder, parsed(), gpu, HERE) == 0
-    assert [name for name, _ in gpu.seen] == ["record_host.py"] * 2 and os.environ["QUACK_TUTORIAL_CACHE"]
+    assert [name for name, _ in gpu.seen] == ["record_host.py"] * 2
+    assert os.environ["QUACK_TUTORIAL_CACHE"]
     assert record.left(*items("host"), folder, 8) == 0
 
 
-def test_what_does_not_fit_into_the_time_or_cannot_be_imported_is_left(folder, root, capsys, monkeypatch):
+def test_what_takes_too_long_or_cannot_be_imported_is_left(folder, root, capsys, monkeypatch):
     gpu = FakeGPU(root)
-    assert record.measure(items("memory", "levels"), folder, parsed("--minutes", "1"), gpu, HERE) == 0
+    found = record.measure(items("memory", "levels"), folder, parsed("--minutes", "1"), gpu, HERE)
+    assert found == 0
     assert [name for name, _ in gpu.seen] == ["levels"]
     left = "memory +1 missing, about 1.7 minutes: left, for 1.0 minutes are not enough"
     assert re.search(left, capsys.readouterr().out)
     monkeypatch.setattr(record, "find_spec", lambda name: None)
     gpu.seen.clear()
     assert record.measure(items("outputs"), folder, parsed(), gpu, HERE) == 0 and not gpu.seen
-    assert "left, for nbclient and ipykernel and jupytext cannot be imported here" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "left, for nbclient and ipykernel and jupytext cannot be imported here" in said
 
 
 @pytest.mark.parametrize(
@@ -129,9 +134,11 @@ def test_an_item_s_records_of_another_machine_are_measured_anew(folder, capsys, 
             HERE | other | {"cells": [], "cases": [], "operation": "softmax", "series": "peers"},
         )
     assert record.measure(items("profile"), folder, parsed(), lambda command, seconds: 0, HERE) == 0
-    kept = [str(path.relative_to(folder)).removesuffix(".json") for path in sorted(folder.rglob("*.json"))]
+    paths = [str(path.relative_to(folder)) for path in sorted(folder.rglob("*.json"))]
+    kept = [path.removesuffix(".json") for path in paths]
     assert kept == list(names[: 2 if why else 3])
-    assert (f"profile.json is of another {why}: it is measured anew" in capsys.readouterr().out) == bool(why)
+    found = f"profile.json is of another {why}: it is measured anew" in capsys.readouterr().out
+    assert found == bool(why)
 
 
 def test_a_command_is_ended_when_its_time_is_over(capsys, monkeypatch):
@@ -150,15 +157,11 @@ def packed(path, *members):
     return path
 
 
-@pytest.mark.parametrize(
-    "name, kind, link",
-    (
-        ("../../climbed.json", tarfile.REGTYPE, ""),
-        ("{there}/climbed.json", tarfile.REGTYPE, ""),
-        ("loose.json", tarfile.REGTYPE, ""),
-        ("h100/link", tarfile.SYMTYPE, "{there}"),
-    ),
-)
+NAMES = (("../../climbed.json", tarfile.REGTYPE, ""), ("{there}/climbed.json", tarfile.REGTYPE, ""))
+NAMES += (("loose.json", tarfile.REGTYPE, ""), ("h100/link", tarfile.SYMTYPE, "{there}"))
+
+
+@pytest.mark.parametrize("name, kind, link", NAMES)
 def test_a_pack_writes_into_cards_folders_alone(tmp_path, monkeypatch, capsys, name, kind, link):
     monkeypatch.setattr(records, "FOLDER", tmp_path / "a/records")
     other = name.format(there=tmp_path), kind, link.format(there=tmp_path)
@@ -171,7 +174,8 @@ def test_a_pack_writes_into_cards_folders_alone(tmp_path, monkeypatch, capsys, n
 def test_a_broken_or_empty_pack_writes_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(records, "FOLDER", tmp_path / "records")
     whole = packed(tmp_path / "pack.tar.gz", ("h100/memory.json", tarfile.REGTYPE, "")).read_bytes()
-    for content in (whole[: len(whole) // 2], b"words", packed(tmp_path / "empty.tar.gz").read_bytes()):
+    cases = (whole[: len(whole) // 2], b"words", packed(tmp_path / "empty.tar.gz").read_bytes())
+    for content in cases:
         (tmp_path / "broken.tar.gz").write_bytes(content)
         assert record.take(tmp_path / "broken.tar.gz") == 1
     assert not (tmp_path / "records").exists()

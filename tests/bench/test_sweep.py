@@ -73,7 +73,8 @@ def test_a_cell_for_which_others_left_no_memory_is_measured_again_alone(worker):
 def test_a_provider_that_has_too_little_memory_alone_is_recorded(worker):
     (found,) = sweep.measure_cells(KEYS[:1], PROVIDERS, start=worker("full-at:eager"), workers=2)
     result = found.cell.result("eager")
-    assert (result.status, result.message) == ("crashed", "torch.OutOfMemoryError: CUDA out of memory.")
+    wanted = ("crashed", "torch.OutOfMemoryError: CUDA out of memory.")
+    assert (result.status, result.message) == wanted
     assert found.cell.result("ours").status == "ok"
 
 
@@ -97,7 +98,8 @@ def test_idle_workers_leave_their_memory_to_a_cell_that_is_alone_and_come_back(w
     busy = sharing.next_key(1)
     assert sharing.measure(keys[0], 0).cell.N == 64
     assert [one.process.poll() is None for one in processes] == [True, True, False]
-    assert sharing.measure(busy, 1).cell.N == 128 and sharing.measure(sharing.next_key(2), 2).cell.N == 192
+    assert sharing.measure(busy, 1).cell.N == 128
+    assert sharing.measure(sharing.next_key(2), 2).cell.N == 192
     assert len(processes) == 4 and alone == [True, False, False]
     sharing.stop()
 
@@ -165,15 +167,8 @@ def test_a_worker_that_does_not_start_says_why(worker, gpus):
 
 def test_who_waits_for_the_gpu_may_be_silent(monkeypatch):
     monkeypatch.setattr(sweep, "SILENCE_S", 0.5)
-    lines = [
-        '{"doing": "waiting"}',
-        "",
-        '{"doing": "starting"}',
-        '{"machine": 1}',
-        '{"doing": "waiting"}',
-        "",
-        '{"cell": 2}',
-    ]
+    lines = ['{"doing": "waiting"}', "", '{"doing": "starting"}', '{"machine": 1}']
+    lines += ['{"doing": "waiting"}', "", '{"cell": 2}']
     script = f"import time\nfor line in {lines}: print(line, flush=True) if line else time.sleep(1.5)\ninput()"
     started = sweep.Worker([sys.executable, "-c", script])
     assert started.machine == 1 and started.measure({}) == 2
@@ -219,7 +214,8 @@ def test_the_worker_is_started_for_multi_kernel():
 def test_each_worker_sees_one_gpu_of_those_that_there_are(monkeypatch):
     assert sweep.visible_gpu(1, None) == "1"
     assert sweep.visible_gpu(1, "GPU-a, GPU-b") == "GPU-b"
-    with pytest.raises(RuntimeError, match="GPU 2 is asked for, and CUDA_VISIBLE_DEVICES=0,1 shows 2"):
+    said = "GPU 2 is asked for, and CUDA_VISIBLE_DEVICES=0,1 shows 2"
+    with pytest.raises(RuntimeError, match=said):
         sweep.visible_gpu(2, "0,1")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,7")
     started = sweep.Worker(says("CUDA_VISIBLE_DEVICES"), gpu=1)

@@ -25,15 +25,18 @@ L2 = 60 * 2**20
 def test_buffers_are_sixteen_times_the_l2_and_a_graph_holds_whole_turns_and_lasts_a_while():
     for input_bytes in (2**10, 2**22, 2**26, 2**33):
         slots = timing.slots_for(input_bytes, L2)
-        assert slots * input_bytes >= 16 * L2 and (slots == 1 or (slots - 1) * input_bytes < 16 * L2)
+        assert slots * input_bytes >= 16 * L2
+        assert slots == 1 or (slots - 1) * input_bytes < 16 * L2
     for moved, slots in ((2**20, 12), (2**25, 3), (2**30, 1), (2**12, 500)):
         launches = timing.launches_for(moved, slots)
         assert launches >= 20 and launches % slots == 0
     assert timing.launches_for(2**30, 1) == 20 and timing.launches_for(2**23, 1) > 300
     for moved, launches in ((2**32, 10), (2**34, 5), (2**37, 5)):
         assert timing.launches_for(moved, 1) == launches
-        assert timing.rounds_for(moved, launches, 11) == timing.MIN_REPLAYS  # no more of them than of other long ones
-    assert timing.rounds_for(2**30, 20, 11) == 11 and timing.rounds_for(2**33, 20, 11) == timing.MIN_REPLAYS
+        # no more of them than of other long ones
+        assert timing.rounds_for(moved, launches, 11) == timing.MIN_REPLAYS
+    assert timing.rounds_for(2**30, 20, 11) == 11
+    assert timing.rounds_for(2**33, 20, 11) == timing.MIN_REPLAYS
     with pytest.raises(ValueError, match="at least 7 rounds, got 6"):
         timing.interleaved_us({}, 6)
 
@@ -85,7 +88,8 @@ def test_the_reader_s_points_hold_the_ceiling_and_those_that_ran_on_the_reader_s
     monkeypatch.setattr(sweep, "measure_cells", lambda *args, **options: [measured])
     points = this_gpu.this_machine("softmax", "float32", [1024])
     assert [point["provider"] for point in points] == ["ceiling", "eager", "quack"]
-    assert points[0]["fraction_of_ceiling"] == 1.0 and {point["device"] for point in points} == {"NVIDIA L4"}
+    assert points[0]["fraction_of_ceiling"] == 1.0
+    assert {point["device"] for point in points} == {"NVIDIA L4"}
 
 
 class Clock:
@@ -125,7 +129,8 @@ class Clock:
 
 def test_rounds_take_turns_begin_with_another_each_and_give_microseconds_a_launch(monkeypatch):
     clock = Clock(monkeypatch)
-    replays = {"a": clock.replay("a", 2.0, 20), "b": clock.replay("b", 4.0, 20), "c": clock.replay("c", 1.0, 10)}
+    asked = {"a": (2.0, 20), "b": (4.0, 20), "c": (1.0, 10)}
+    replays = {name: clock.replay(name, *how) for name, how in asked.items()}
     samples = timing.interleaved_us(replays, 7)
     rounds = ["".join(clock.order[i : i + 6]) for i in range(0, 42, 6)]
     assert rounds == ["aabbcc", "bbaacc", "ccaabb", "aaccbb", "bbccaa", "ccbbaa", "aabbcc"]
@@ -134,7 +139,8 @@ def test_rounds_take_turns_begin_with_another_each_and_give_microseconds_a_launc
     assert samples["a"][0] == pytest.approx(2.0 * 1e3 / 20)
     assert samples["b"][6] == pytest.approx(4.0 * 1.06 * 1e3 / 20)
     # The clock drifts, and the ratio within a round does not.
-    assert [c / a for a, c in zip(samples["a"], samples["c"], strict=True)] == pytest.approx([1.0] * 7)
+    every = zip(samples["a"], samples["c"], strict=True)
+    assert [c / a for a, c in every] == pytest.approx([1.0] * 7)
 
 
 def test_l2_is_cleared_by_a_reset_and_then_by_reading_other_bytes(monkeypatch):
@@ -173,7 +179,8 @@ def test_a_sweep_is_shared_by_sizes_that_are_alike_and_by_the_workers_of_one_run
         with open(os.environ[sweep.SWEEPS], "a") as file:
             file.write('["1R", 3000,')
         assert ceilings.best_of_sweep("1R1W", 1010) == ["a", "b"]
-        assert ceilings.best_of_sweep("2R1W", 50) == ["own"] and ceilings.best_of_sweep("1R", 3000) is None
+        assert ceilings.best_of_sweep("2R1W", 50) == ["own"]
+        assert ceilings.best_of_sweep("1R", 3000) is None
     assert sweep.SWEEPS not in os.environ
 
 

@@ -14,18 +14,13 @@ from quack_tutorial.records import save
 from quack_tutorial.records import training as records
 
 SMALL = training.Sizes(256, width=32, layers=1, heads=2, hidden=32, dtype="float32", B=1, T=8, steps=12)
-HEAD = {
-    "device": "NVIDIA H200",
-    "driver": "0.0",
-    "versions": {"torch": "0.0"},
-    "sizes": {**training.asdict(SMALL)},
-    "date": "2026-01-02 03:04",
-}
+HEAD = {"device": "NVIDIA H200", "driver": "0.0", "versions": {"torch": "0.0"}}
+HEAD |= {"sizes": {**training.asdict(SMALL)}, "date": "2026-01-02 03:04"}
 
 
 def variant(name, losses=(3.0, 2.0, 1.0, 1.0), step_ms=(90.0, 9.0, 4.0, 6.0)):
-    memory = {"standing_bytes": 10**9, "peak_bytes": 3 * 10**9, "kernels": 700}
-    return {"name": name, "status": "ok", "losses": list(losses), "step_ms": list(step_ms), **memory}
+    made = {"name": name, "status": "ok", "losses": list(losses), "step_ms": list(step_ms)}
+    return made | {"standing_bytes": 10**9, "peak_bytes": 3 * 10**9, "kernels": 700}
 
 
 def test_a_variant_keeps_a_loss_and_a_time_a_step():
@@ -42,7 +37,7 @@ def test_every_variant_names_operations_that_the_model_has():
     assert all(hasattr(model, which) for which, _ in training.VARIANTS.values())
 
 
-def test_the_chapter_reads_and_draws_a_record_as_it_was_written_or_says_that_there_is_none(tmp_path):
+def test_the_chapter_draws_a_record_as_it_was_written_or_says_that_there_is_none(tmp_path):
     pytest.importorskip("matplotlib")
     from quack_tutorial.figures import training as charts
 
@@ -53,7 +48,8 @@ def test_the_chapter_reads_and_draws_a_record_as_it_was_written_or_says_that_the
     failed = {"name": "Liger", "status": "failed", "message": "no such module"}
     save(path, HEAD | {"variants": [variant("stock"), variant("ours", step_ms=(9, 9, 3, 3)), failed]})
     found = records.load(path)
-    assert [v.name for v in found.variants] == ["stock", "ours"] and found.failed == {"Liger": "no such module"}
+    assert [v.name for v in found.variants] == ["stock", "ours"]
+    assert found.failed == {"Liger": "no such module"}
     assert found.variant("stock").ms == 5.0 and found.variant("ours").last_mean == 1.75
     assert "NVIDIA H200" in found.origin and "12 steps" in found.what
     with pytest.raises(KeyError, match="there are stock, ours"):
@@ -70,7 +66,7 @@ def test_a_process_that_ends_badly_leaves_its_last_words():
     assert found == {"name": "ours", "status": "failed", "message": "RuntimeError: the GPU is gone"}
 
 
-def test_the_command_goes_on_where_a_record_stopped_and_says_what_failed(tmp_path, monkeypatch, capsys):
+def test_the_command_goes_on_and_says_what_failed(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(machine, "detect", lambda: types.SimpleNamespace(device="cuda", driver="0.0"))
     here, out = {"device": "NVIDIA H200", "versions": {"torch": "0.0"}}, tmp_path / "h200.json"
 

@@ -15,7 +15,8 @@ from quack_tutorial.records import lines
 
 
 def shares(text):
-    return {line[7:].strip(): float(line[:6].strip(" %")) for line in text.splitlines() if re.match(r" *[\d.]+%", line)}
+    lines = [line for line in text.splitlines() if re.match(r" *[\d.]+%", line)]
+    return {line[7:].strip(): float(line[:6].strip(" %")) for line in lines}
 
 
 def test_each_line_of_the_kernel_has_its_part_of_the_samples():
@@ -23,7 +24,8 @@ def test_each_line_of_the_kernel_has_its_part_of_the_samples():
     main = lines.load("softmax")("registers").main
     found = shares(repr(shown))
     slowest = main.slowest()
-    assert found[f"{slowest.function}: {slowest.text}"] == pytest.approx(100 * main.share(slowest), abs=0.06)
+    got = found[f"{slowest.function}: {slowest.text}"]
+    assert got == pytest.approx(100 * main.share(slowest), abs=0.06)
     assert 97 < sum(found.values()) <= 100.5
     widths = [float(width) for width in re.findall(r"width:([\d.]+)%", shown.html)]
     assert max(widths) > 80 and slowest.sass[0][1] in shown.html and slowest.ptx[0] in shown.html
@@ -68,7 +70,8 @@ def own(tmp_path, capsys, factor="2.0", index="t"):
     """What `quack-tutorial lines` prints of a file, and what it says of why it does not."""
     file = tmp_path / f"own{index}{factor}.py".replace(" ", "").replace("*", "x")
     file.write_text(OWN.format(factor=factor, index=index))
-    main(["lines", f"{file}:scale", "mX=f32:2048", "mO=f32:64:nan", "--html", str(tmp_path / "page.html")])
+    page = str(tmp_path / "page.html")
+    main(["lines", f"{file}:scale", "mX=f32:2048", "mO=f32:64:nan", "--html", page])
     return capsys.readouterr()
 
 
@@ -81,7 +84,8 @@ def test_a_kernel_of_the_readers_shows_its_lanes_and_what_the_compiler_made(tmp_
     assert "32 lanes ask for 128 bytes of mX, in 4 sectors. Its 4 requests: 512 bytes, 16 sectors." in page
     assert "ld.global" in page
     own(tmp_path, capsys, index="32 * t")
-    assert "32 lanes ask for 128 bytes of mX, in 32 sectors." in (tmp_path / "page.html").read_text()
+    said = (tmp_path / "page.html").read_text()
+    assert "32 lanes ask for 128 bytes of mX, in 32 sectors." in said
 
 
 @pytest.mark.skipif(gpu_problem() is None, reason="what is said where there is no GPU")
@@ -91,7 +95,7 @@ def test_a_kernel_that_neither_compiler_nor_simulator_takes_is_told_with_its_lin
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    "words, said",
     [
         (["lines"], "name your kernel, as FILE.py:function"),
         (["lines", "nowhere.py:f"], "there is no file nowhere.py"),

@@ -39,17 +39,18 @@ def test_instructions_are_of_the_lines_that_ask_for_them(case):
 
     def lines_of(kind, pattern):
         places, texts = getattr(listing, f"{kind}_from"), getattr(listing, kind)
-        return Counter(listing.sources[place][1] for place, text in zip(places, texts) if re.search(pattern, text))
+        every = zip(places, texts)
+        return Counter(listing.sources[place][1] for place, text in every if re.search(pattern, text))
 
     for kind, load, store in (("ptx", r"ld\.global", r"st\.global"), ("sass", r"\bLDG", r"\bSTG")):
         (read,), (write,) = lines_of(kind, load), lines_of(kind, store)
-        assert read.startswith("cute.copy(atom, tXgX, tXrX") and write.startswith("cute.copy(atom, tXrX, tXgO")
+        assert read.startswith("cute.copy(atom, tXgX, tXrX")
+        assert write.startswith("cute.copy(atom, tXrX, tXgO")
     if listing.kernel == "SoftmaxRegisters":
         # The compiler gives the first of a row of shuffles to the line before.
         shuffles = lines_of("ptx", r"shfl\.sync")
-        assert (
-            shuffles["value = op(value, cute.arch.shuffle_sync_bfly(value, offset=1 << i))"] >= shuffles.total() - 3 > 8
-        )
+        found = shuffles["value = op(value, cute.arch.shuffle_sync_bfly(value, offset=1 << i))"]
+        assert found >= shuffles.total() - 3 > 8
         assert set(lines_of("sass", r"\bBAR")) == {"cute.arch.barrier()"}
 
 

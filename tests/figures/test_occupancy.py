@@ -15,11 +15,12 @@ def frames():
 def test_full_occupancy_and_what_registers_and_shared_memory_take():
     by_choice, _ = frames()
     full = by_choice["256", "32", "0 KiB", "1"]
-    assert full.roles[:64] == "r" * 64 and full.caption.startswith(
-        "8 blocks of 256 threads: 64 of 64 warps, 32 KiB in flight"
-    )
-    assert by_choice["256", "64", "0 KiB", "1"].roles.count("r") == 32  # 65,536 registers / 64 = 1024 threads
-    assert by_choice["128", "32", "64 KiB", "1"].roles.count("r") == 12  # three blocks of 65 KiB in 228
+    assert full.roles[:64] == "r" * 64
+    assert full.caption.startswith("8 blocks of 256 threads: 64 of 64 warps, 32 KiB in flight")
+    # 65,536 registers / 64 = 1024 threads
+    assert by_choice["256", "64", "0 KiB", "1"].roles.count("r") == 32
+    # three blocks of 65 KiB in 228
+    assert by_choice["128", "32", "64 KiB", "1"].roles.count("r") == 12
     assert by_choice["1024", "128", "0 KiB", "8"].caption == "Not one such block fits on an SM."
 
 

@@ -23,9 +23,11 @@ ALL = [
 def test_facts_by_hand():
     # 5 operations for 8 bytes, at 4,000 and 2,000 GB/s; and so many operations that the roof is lower than the slope.
     found = explorer.facts(5, 1000, 100, 800_000, 4000, (2000, None))
-    assert (found.intensity, found.allowed, found.bound, found.reached) == (0.625, 2500, "memory", (1250, None))
+    got = (found.intensity, found.allowed, found.bound, found.reached)
+    assert got == (0.625, 2500, "memory", (1250, None))
     found = explorer.facts(800, 1000, 100, 800_000, 4000, ())
-    assert (found.intensity, found.allowed, found.bound) == (100, explorer.PEAK_GFLOP_S, "arithmetic")
+    got = (found.intensity, found.allowed, found.bound)
+    assert got == (100, explorer.PEAK_GFLOP_S, "arithmetic")
     assert [explorer.short(x, 2) for x in (3.25, 12.0, 0.0625)] == ["3.3", "12", "0.063"]
 
 
@@ -34,7 +36,8 @@ def test_every_operation_has_its_formula_and_its_records():
     assert all(len(found) > (5 if "layernorm" in name else 6) for name, found in ROOFLINE.cells.items())
     with card.taken_for("h200"):
         of_h200 = figures.roofline().cells
-    assert all(len(found) > (5 if "layernorm" in name else 50) for name, found in of_h200.items()) and len(of_h200) >= 7
+    assert all(len(found) > (5 if "layernorm" in name else 50) for name, found in of_h200.items())
+    assert len(of_h200) >= 7
     assert len(ROOFLINE.cells) >= 7
     for operation, dtype, N, M, row in ALL:
         assert row[0] == OPERATIONS[operation].bytes(M, N, {"float32": 4}.get(dtype, 2))
@@ -77,4 +80,5 @@ def test_the_figure_asks_for_nothing_and_stands_without_scripts():
     assert (checked.wrong, checked.open) == ([], []) and "http" not in html
     operation, dtype, N, M = explorer.START
     assert explorer.sentence(operation, dtype, N, M, ROOFLINE.cells[operation][dtype, N, M]) in html
-    assert html.count("<select") == 2 and html.count('type="range"') == 2 and html.count("<tr>") == 6
+    assert html.count("<select") == 2 and html.count('type="range"') == 2
+    assert html.count("<tr>") == 6

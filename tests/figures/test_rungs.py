@@ -70,7 +70,8 @@ class Changed(Commented):
 
 def differences():
     """Of pairs of versions what was changed, and the whole of the new one with what is new."""
-    for old, new in ((Before, After), (Before, Heir), (Heir, Before), (Heir, After), (Commented, Changed)):
+    cases = ((Before, After), (Before, Heir), (Heir, Before), (Heir, After), (Commented, Changed))
+    for old, new in cases:
         diff = code_diff(old, new)
         yield f"{old.__name__} to {new.__name__}: {diff.summary}"
         for kind, parts in (("changed", diff.parts), ("whole", diff.whole)):
@@ -90,7 +91,8 @@ def test_differences_of_versions(snapshot):
 def test_lines_between_two_changes_are_dots():
     from quack_tutorial.figures.code import changed_lines
 
-    assert [sign for sign, _ in changed_lines(list("abcd"), list("xbcy"))] == ["-", "+", " ", "-", "+"]
+    found = [sign for sign, _ in changed_lines(list("abcd"), list("xbcy"))]
+    assert found == ["-", "+", " ", "-", "+"]
 
 
 def test_each_version_of_a_ladder_differs_from_the_one_before():
@@ -113,8 +115,10 @@ def test_a_rung_shows_the_records():
     shown = rung("softmax", "registers", sizes=(4096,), dtypes=("float32",))
     ((dtype, N, model, us, copy, peak, dram, registers, spilled),) = shown.rows
     assert (dtype, N) == ("float32", "4,096")
-    assert float(us) == pytest.approx(sorted(held["samples_us"])[len(held["samples_us"]) // 2], abs=0.2)
-    assert copy == f"{100 * held['fraction_of_ceiling']:.0f} %" and peak == f"{held['percent_of_datasheet']:.0f} %"
+    found = float(us)
+    assert found == pytest.approx(sorted(held["samples_us"])[len(held["samples_us"]) // 2], abs=0.2)
+    assert copy == f"{100 * held['fraction_of_ceiling']:.0f} %"
+    assert peak == f"{held['percent_of_datasheet']:.0f} %"
     # One read and one write of 32,768 rows at a little less than the datasheet's bandwidth.
     floor = 2 * 32768 * 4096 * 4 / bench["datasheet_gb_s"] / 1e3
     assert floor < float(model) < 1.2 * floor
@@ -122,9 +126,11 @@ def test_a_rung_shows_the_records():
     counts = json.loads((folder() / "profile.json").read_text())["cases"]
     wanted = {"operation": "softmax", "provider": "registers", "dtype": "float32", "N": 4096}
     (counted,) = [c for c in counts if wanted.items() <= c["case"].items()]
-    nbytes = sum(launch["dram_read_bytes"] + launch["dram_write_bytes"] for launch in counted["launches"])
+    every = counted["launches"]
+    nbytes = sum(launch["dram_read_bytes"] + launch["dram_write_bytes"] for launch in every)
     assert dram == f"{nbytes / cell['bytes_moved']:.2f} x" and 0.9 < float(dram[:-2]) < 1.1
-    assert len(rung("softmax", "registers", sizes=(1024,), dtypes=("float32",)).rows[0]) == 8  # not counted there
+    # not counted there
+    assert len(rung("softmax", "registers", sizes=(1024,), dtypes=("float32",)).rows[0]) == 8
     Checker(shown._repr_html_())
 
 
@@ -142,7 +148,8 @@ def test_the_model_is_of_the_card_whose_times_stand_beside_it(monkeypatch):
     recorded = rung("softmax", "registers", sizes=(16384,)).rows
     kept = replace(memory.load(), rows=tuple(replace(p, ns=20 * p.ns) for p in memory.load().points))
     monkeypatch.setattr(memory, "own", lambda: kept)
-    assert cost.predict(10**9).gb_s < 300 and rung("softmax", "registers", sizes=(16384,)).rows == recorded
+    assert cost.predict(10**9).gb_s < 300
+    assert rung("softmax", "registers", sizes=(16384,)).rows == recorded
 
 
 def test_a_rung_that_is_not_measured_says_so():
@@ -163,11 +170,12 @@ def test_a_heat_map_has_the_best_of_each_place():
     text = shown._repr_html_()
     Checker(text)
     assert len(re.findall("<td data-best", text)) == 1
-    assert (
-        tuning.counted(1, "blocks a row") == "1 block a row" and "Best: 1,024 threads a row, 4 blocks a row, " in text
-    )
-    assert f"{100 * shown.places[shown.best]:.0f} % of the speed of the fastest plain copy of the same size." in text
-    assert heat_map("cross-entropy", "bfloat16", 128256).ceiling == "the fastest kernel that only reads the same bytes"
+    assert tuning.counted(1, "blocks a row") == "1 block a row"
+    assert "Best: 1,024 threads a row, 4 blocks a row, " in text
+    found = f"{100 * shown.places[shown.best]:.0f} % of the speed of the fastest plain copy of the same size."
+    assert found in text
+    found = heat_map("cross-entropy", "bfloat16", 128256).ceiling
+    assert found == "the fastest kernel that only reads the same bytes"
     with pytest.raises(ValueError, match="no sweep"):
         heat_map("rmsnorm", "float32", 3)
 
@@ -189,11 +197,11 @@ def test_a_heat_map_tells_the_two_kernels_of_a_sweep_apart():
 def test_the_last_rungs_stand_side_by_side_and_say_what_was_not_measured():
     shown = last_rungs("softmax", ("hint", "short exp", "what ships"), (8192, 64))
     found = records.load_records(records.default_folder("h100"), operation="softmax", series="ladder")
-    (cell,) = (
-        cell for key, (_, cell) in records.latest_cells(found).items() if (key.dtype, key.N) == ("float32", 8192)
-    )
+    every = records.latest_cells(found).items()
+    (cell,) = (cell for key, (_, cell) in every if (key.dtype, key.N) == ("float32", 8192))
     versions = {result.provider: result.fraction_of_ceiling for result in cell.results}
-    assert shown.rows[0] == ("float32", "8,192", *(f"{versions[name]:.1%}" for name in shown.head[2:]))
+    got = shown.rows[0]
+    assert got == ("float32", "8,192", *(f"{versions[name]:.1%}" for name in shown.head[2:]))
     assert shown.rows[1] == ("float32", "64", *["not yet"] * 3)
     assert shown.summary.endswith('Where it says "not yet", nothing has been measured.')
     assert "H100" in shown.where
@@ -201,7 +209,7 @@ def test_the_last_rungs_stand_side_by_side_and_say_what_was_not_measured():
 
 
 def test_a_climb_has_every_version_at_every_size():
-    pytest.importorskip("matplotlib", reason="charts are drawn by matplotlib, which is not installed")
+    pytest.importorskip("matplotlib", reason="charts are drawn by matplotlib")
     from quack_tutorial.figures import climb
 
     rows = [
@@ -211,8 +219,10 @@ def test_a_climb_has_every_version_at_every_size():
     ]  # fmt: skip
     chart = climb(rows, "softmax", "float32")
     above, below = chart.figure.axes
-    assert [list(line.get_ydata()) for line in above.lines[:2]] == [[25, 50], [25, pytest.approx(nan, nan_ok=True)]]
-    assert [list(line.get_ydata()) for line in below.lines[:2]] == [[20, 40], [20, pytest.approx(nan, nan_ok=True)]]
+    found = [list(line.get_ydata()) for line in above.lines[:2]]
+    assert found == [[25, 50], [25, pytest.approx(nan, nan_ok=True)]]
+    found = [list(line.get_ydata()) for line in below.lines[:2]]
+    assert found == [[20, 40], [20, pytest.approx(nan, nan_ok=True)]]
     assert chart.rows == (
         ("first", "25\u00a0%\u00a0(20\u00a0%)", "25\u00a0%\u00a0(20\u00a0%)"),
         ("second", "50\u00a0%\u00a0(40\u00a0%)", "not yet measured"),

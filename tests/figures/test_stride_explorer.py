@@ -32,7 +32,7 @@ GRID = [
         ((4, 4, 1, 0), 16, 1, 16, 1.0),
         ((4, 4, 4, 0), 16, 1, 32, 1 / 2),
         ((4, 1, 3, 0), 4, 1, 12, 1 / 3),  # one colour of three
-        ((2, 8, 1, 4), 8, 2, 2 * 17 - 1, 512 / (17 * 32)),  # halves of vectors that begin 8 bytes late
+        ((2, 8, 1, 4), 8, 2, 2 * 17 - 1, 512 / (17 * 32)),  # halves that begin 8 bytes late
     ],
 )
 def test_counts_by_hand(setting, width, requests, sectors, used):
@@ -43,7 +43,8 @@ def test_counts_by_hand(setting, width, requests, sectors, used):
 
 
 def test_a_request_counts_as_in_a_trace():
-    for stride, nbytes, offset in ((1, 4, 0), (1, 4, 1), (3, 4, 0), (8, 4, 2), (4, 16, 0), (16, 16, 4)):
+    cases = ((1, 4, 0), (1, 4, 1), (3, 4, 0), (8, 4, 2), (4, 16, 0), (16, 16, 4))
+    for stride, nbytes, offset in cases:
         (row,) = analysis.requests(traces.strided(stride, nbytes, offset=offset))
         vector = nbytes // 4
         assert strides.count(4, vector, stride // vector, offset).sectors == row["sectors"]
@@ -70,4 +71,5 @@ def test_a_vector_of_more_than_16_bytes_is_refused():
 def test_without_scripts_the_first_setting_stands_there():
     html = figures.strides()._repr_html_()
     assert strides.sentence(4, 1, 3, 0) in html and html.count("<svg") >= 1
-    assert html.count('type="range"') == 4 and html.count('data-r="r" x=') == 12 and "http" not in html
+    assert html.count('type="range"') == 4 and html.count('data-r="r" x=') == 12
+    assert "http" not in html

@@ -13,7 +13,8 @@ from quack_tutorial.kernels.softmax import SoftmaxThreePass
 def bars(player):
     """[(row, first column, columns)] of the boxes, in their order."""
     pitch = 24.0
-    return [(int(b.y // 30), round((b.x - 58) / pitch), round((b.width + 2) / pitch)) for b in player.scene.boxes]
+    boxes = [(b.y // 30, (b.x - 58) / pitch, (b.width + 2) / pitch) for b in player.scene.boxes]
+    return [(int(row), round(first), round(long)) for row, first, long in boxes]
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,8 @@ def player():
 
 def test_the_shorter_warp_waits_until_the_longer_one_has_arrived(player):
     roles = player.frames[-1].roles
-    waits = [(row, first, long) for (row, first, long), role in zip(bars(player), roles) if role == "p"]
+    every = zip(bars(player), roles)
+    waits = [(row, first, long) for (row, first, long), role in every if role == "p"]
     # Reads, writes its slot, waits: warp 0 in columns 0 to 3, warp 1 in 0 to 2, and both go on in column 4.
     assert sorted(waits)[0] == (0, 3, 1) and (1, 2, 2) in waits
     for row in (0, 1):

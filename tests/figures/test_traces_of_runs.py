@@ -48,7 +48,8 @@ def test_a_race_in_the_package_s_helper_is_drawn_and_begins_at_the_reader_s_line
     run = simulate(two_block_reduces, X, X.copy())
     (finding,) = run.findings
     inside = [line for line in finding.lines if line.function == "block_reduce"]
-    assert [line.text.partition(" =")[0] for line in finding.lines[:2]] == ["largest", "total"] and len(inside) == 2
+    assert [line.text.partition(" =")[0] for line in finding.lines[:2]] == ["largest", "total"]
+    assert len(inside) == 2
     title = figures.race(run.trace, finding).title
     assert title == "A race: " + " against ".join(line.where for line in inside)
 
@@ -61,10 +62,11 @@ def test_a_race_between_two_calls_of_a_helper_is_drawn_by_its_accesses():
 
 
 @pytest.mark.parametrize(
-    ("kernel", "kind"), [(part_of_a_block, "divergent shuffle"), (wrong_buffer, "language")], ids=["part", "buffer"]
+    "kernel, kind", [(part_of_a_block, "divergent shuffle"), (wrong_buffer, "language")], ids=["part", "buffer"]
 )
 def test_what_goes_wrong_inside_the_package_is_said_at_the_line_that_called_it(kernel, kind):
     (finding,) = simulate(kernel, X[:32], X[:32].copy()).findings
     reader, inside = finding.lines
     assert finding.kind == kind
-    assert "block_reduce(x[tidx], operator.add, buffer)" in reader.text and inside.function == "block_reduce"
+    assert "block_reduce(x[tidx], operator.add, buffer)" in reader.text
+    assert inside.function == "block_reduce"

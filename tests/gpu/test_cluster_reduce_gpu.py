@@ -27,11 +27,13 @@ def test_every_block_of_the_cluster_has_the_rows_result(blocks, threads):
         (cute.arch.fmax, -float("inf"), x.double().amax(1)),
     ):
         compiler.launch(ClusterReduce(op, init_val, blocks, threads), x, out)
-        torch.testing.assert_close(out.double(), wanted[:, None].expand(-1, blocks), rtol=0, atol=1e-3)
+        found = out.double()
+        torch.testing.assert_close(found, wanted[:, None].expand(-1, blocks), rtol=0, atol=1e-3)
 
 
 def test_a_read_before_the_wait_is_legal_and_stale():
     chain, out = torch.zeros(4, dtype=torch.int32, device="cuda"), torch.zeros(2, device="cuda")
-    compiler.launch(ReadEarly(), chain, out, 100_000)  # loads of 15 ns or more: milliseconds after the read
+    # loads of 15 ns or more: milliseconds after the read
+    compiler.launch(ReadEarly(), chain, out, 100_000)
     torch.cuda.synchronize()
     assert out.tolist() == [7, 8]

@@ -14,13 +14,8 @@ if _problem:
     pytest.skip(f"needs a Hopper GPU and CuTe DSL: {_problem}", allow_module_level=True)
 
 # From which version on each ladder is tried; "vector atomics" stands between two older ones.
-FIRST = {
-    "softmax": "direct",
-    "rmsnorm": "direct",
-    "rmsnorm backward": "bulk",
-    "cross-entropy": "short terms",
-    "cross-entropy backward": "fast exp",
-}
+FIRST = {"softmax": "direct", "rmsnorm": "direct", "rmsnorm backward": "bulk"}
+FIRST |= {"cross-entropy": "short terms", "cross-entropy backward": "fast exp"}
 RUNGS = [("rmsnorm backward", "vector atomics")]
 for _operation, _first in FIRST.items():
     _names = [name for name in OPERATIONS[_operation].ladder if name != FINAL]

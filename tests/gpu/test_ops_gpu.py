@@ -6,12 +6,11 @@ mode), so an element that is not written is seen.
 """
 
 import os
-import subprocess
-import sys
 import time
 
 import numpy as np
 import pytest
+from running import python
 
 torch = pytest.importorskip("torch")
 
@@ -98,7 +97,8 @@ def test_new_tensors_are_poisoned():
 @every_size
 def test_softmax_and_its_gradient(N, dtype):
     for M in (0, 1, 7):
-        x, dy = randn(M, N, dtype=dtype, seed=M, spread=8, grad=True), randn(M, N, dtype=dtype, seed=M + 1)
+        x = randn(M, N, dtype=dtype, seed=M, spread=8, grad=True)
+        dy = randn(M, N, dtype=dtype, seed=M + 1)
         y = ops.softmax(x)
         y.backward(dy)
         assert_softmax(x, y)
@@ -109,7 +109,8 @@ def test_softmax_and_its_gradient(N, dtype):
 
 def check_rmsnorm(x, w=None, b=None, r=None, seed=10):
     """The result, the sum and all gradients; in each call with and without autograd."""
-    dy, dh = randn(*x.shape, dtype=x.dtype, seed=seed), randn(*x.shape, dtype=x.dtype, seed=seed + 1)
+    dy = randn(*x.shape, dtype=x.dtype, seed=seed)
+    dh = randn(*x.shape, dtype=x.dtype, seed=seed + 1)
     given = [t for t in (x, w, b, r) if t is not None]
     with torch.no_grad():
         plain = ops.rmsnorm(x, w, b, r, eps=EPS)
@@ -131,7 +132,8 @@ def check_rmsnorm(x, w=None, b=None, r=None, seed=10):
     if r is not None:
         assert torch.equal(h, x + r) and torch.equal(found[id(r)], gradients[0])
     if w is not None:
-        assert reference.rmsnorm_dw_error(H, DY, *numbers(found[id(w)]), name(w.dtype), rstd=rstd) <= 1
+        got = reference.rmsnorm_dw_error(H, DY, *numbers(found[id(w)]), name(w.dtype), rstd=rstd)
+        assert got <= 1
     if b is not None:
         assert reference.rmsnorm_db_error(DY, *numbers(found[id(b)]), name(b.dtype)) <= 1
 
@@ -147,13 +149,9 @@ def test_rmsnorm_and_its_gradients(N, dtype):
 @pytest.mark.parametrize("vectors", ["", "w", "W", "b", "wB", "Wb", "r", "Wr"])
 def test_rmsnorm_with_what_it_can_be_given(vectors, N, dtype):
     """w and b are float32, W and B of input's type, r a residual."""
-    weight, bias, residual = (
-        next((randn(N, dtype=F32 if s.islower() else dtype, seed=2) for s in vectors if s.lower() == kind), None)
-        if kind != "r"
-        else (randn(40, N, dtype=dtype, seed=4) if "r" in vectors else None)
-        for kind in "wbr"
-    )
-    check_rmsnorm(randn(40, N, dtype=dtype), weight, bias, residual)
+    given = {s.lower(): randn(N, dtype=F32 if s.islower() else dtype, seed=2) for s in vectors}
+    residual = randn(40, N, dtype=dtype, seed=4) if "r" in vectors else None
+    check_rmsnorm(randn(40, N, dtype=dtype), given.get("w"), given.get("b"), residual)
 
 
 LONG = [(1001, BF16), (3001, F32), (12289, F16), (50257, BF16)] if ON_GPU else [(1001, BF16)]
@@ -178,7 +176,8 @@ def check_layernorm(x, w=None, b=None, seed=10):
     assert reference.layernorm_error(X, Y, kind, W, B, EPS) <= 1
     assert reference.layernorm_dx_error(X, DY, DX, kind, W, eps=EPS) <= 1
     if w is not None:
-        assert reference.layernorm_dw_error(X, DY, *numbers(gradients[1]), name(w.dtype), eps=EPS) <= 1
+        found = reference.layernorm_dw_error(X, DY, *numbers(gradients[1]), name(w.dtype), eps=EPS)
+        assert found <= 1
     if b is not None:
         assert reference.rmsnorm_db_error(DY, *numbers(gradients[-1]), name(b.dtype)) <= 1
 
@@ -218,14 +217,14 @@ def test_cross_entropy_and_its_gradient(N, dtype):
         assert reference.logsumexp_error(X, LSE) <= 1
         dloss = randn(M, 2, dtype=dtype, seed=9)[:, 1] if ignored else randn(M, dtype=dtype, seed=9)
         (dx,) = torch.autograd.grad(losses, x, dloss)
-        assert (
-            reference.cross_entropy_backward_error(X, T, numbers(dloss)[0], numbers(dx)[0], name(dtype), lse=LSE) <= 1
-        )
+        found = reference.cross_entropy_backward_error(X, T, numbers(dloss)[0], numbers(dx)[0], name(dtype), lse=LSE)
+        assert found <= 1
         with torch.no_grad():
             assert torch.equal(ops.cross_entropy(x, target, reduction="none"), losses)
             fused = ops.cross_entropy_with_grad(x, target)
         assert_losses(x, target, fused[0])
-        assert reference.cross_entropy_backward_error(X, T, 1.0, numbers(fused[1])[0], name(dtype)) <= 1
+        found = reference.cross_entropy_backward_error(X, T, 1.0, numbers(fused[1])[0], name(dtype))
+        assert found <= 1
 
 
 @pytest.mark.parametrize("N", [N for N in (257, 4096, 131072) if ON_GPU or N < 1000])
@@ -241,7 +240,8 @@ def test_losses_and_gradients_far_from_zero(middle, N):
     for found in (losses, fused):
         torch.testing.assert_close(found.double(), wanted, rtol=1e-6, atol=0)
     for found in (torch.autograd.grad(losses.sum(), x)[0], dx):
-        torch.testing.assert_close(found.double(), gradient, rtol=4e-6 if ON_GPU else 2e-6, atol=6e-8)
+        got = found.double()
+        torch.testing.assert_close(got, gradient, rtol=4e-6 if ON_GPU else 2e-6, atol=6e-8)
 
 
 @pytest.mark.parametrize("reduction", ("mean", "sum", "none"))
@@ -271,14 +271,15 @@ def test_the_mean_of_a_million_losses():
     M = 2**20 + 3
     x, target = randn(M, 8, dtype=BF16), targets(M, 8, ignored=range(0, 1000, 7))
     wanted = F.cross_entropy(x.double(), target)
-    torch.testing.assert_close(ops.cross_entropy(x.float(), target).double(), wanted, rtol=5e-5, atol=0)
-    torch.testing.assert_close(
-        ops.cross_entropy(x.float(), target, reduction="sum").double(), wanted * (target >= 0).sum(), rtol=5e-5, atol=0
-    )
+    got = ops.cross_entropy(x.float(), target).double()
+    torch.testing.assert_close(got, wanted, rtol=5e-5, atol=0)
+    found = ops.cross_entropy(x.float(), target, reduction="sum").double()
+    torch.testing.assert_close(found, wanted * (target >= 0).sum(), rtol=5e-5, atol=0)
 
 
 def test_a_chain_has_the_gradients_of_torch_in_float64():
-    x, w, target = randn(7, 1000, spread=2, grad=True), randn(1000, seed=1, grad=True), targets(7, 1000)
+    x, w = randn(7, 1000, spread=2, grad=True), randn(1000, seed=1, grad=True)
+    target = targets(7, 1000)
     X, W = (t.detach().double().requires_grad_() for t in (x, w))
     h, r = ops.rmsnorm(ops.softmax(x), w, residual=x, eps=EPS)
     ops.cross_entropy(h + r, target).backward()
@@ -298,7 +299,8 @@ def test_views_at_any_address(offset, gap, dtype):
     assert_softmax(x, ops.softmax(x))
     check_rmsnorm(x.detach(), randn(N + 1)[1:], None, None)
     out, h = ops.rmsnorm(x, residual=r, eps=EPS)
-    assert torch.equal(h, x + r) and reference.rmsnorm_error(*numbers(x, out), name(dtype), residual=numbers(r)[0]) <= 1
+    assert torch.equal(h, x + r)
+    assert reference.rmsnorm_error(*numbers(x, out), name(dtype), residual=numbers(r)[0]) <= 1
     assert_losses(x, target, ops.cross_entropy(x, target, reduction="none"))
     strided = torch.stack((target, target), dim=1)[:, 0]
     assert torch.equal(ops.cross_entropy(x, strided), ops.cross_entropy(x, target))
@@ -308,19 +310,20 @@ def test_views_at_any_address(offset, gap, dtype):
     ops.softmax(leaf[:, offset : offset + N]).t().contiguous().square().sum().backward()
     wanted = big.double().requires_grad_()
     torch.softmax(wanted[:, offset : offset + N], -1).square().sum().backward()
-    torch.testing.assert_close(
-        leaf.grad.double(), wanted.grad, rtol=1e-5 if dtype == F32 else 2e-2, atol=1e-6 if dtype == F32 else 1e-3
-    )
+    found = leaf.grad.double()
+    rtol = 1e-5 if dtype == F32 else 2e-2
+    torch.testing.assert_close(found, wanted.grad, rtol=rtol, atol=1e-6 if dtype == F32 else 1e-3)
 
 
 @pytest.mark.parametrize("shape", ((2, 3, 64), (2, 2, 2, 33), (100,), (2, 0, 64), (0, 5), (5, 0), ()))
 def test_shapes_of_any_rank(shape):
     x = randn(*shape, grad=True)
-    for ours, theirs in (
-        (lambda x: ops.softmax(x, max(x.dim() - 1, 0)), lambda x: torch.softmax(x, -1)),
-        *([(lambda x: ops.rmsnorm(x, eps=EPS), lambda x: F.rms_norm(x, x.shape[-1:], eps=EPS))] if shape else []),
-        *([(ops.layernorm, lambda x: F.layer_norm(x, x.shape[-1:]))] if 0 not in (*shape[-1:], len(shape)) else []),
-    ):
+    calls = [(lambda x: ops.softmax(x, max(x.dim() - 1, 0)), lambda x: torch.softmax(x, -1))]
+    if shape:
+        calls += [(lambda x: ops.rmsnorm(x, eps=EPS), lambda x: F.rms_norm(x, x.shape[-1:], eps=EPS))]
+    if shape and shape[-1]:
+        calls += [(ops.layernorm, lambda x: F.layer_norm(x, x.shape[-1:]))]
+    for ours, theirs in calls:
         out, wanted = ours(x), theirs(x)
         assert out.shape == x.shape and out.is_contiguous()
         torch.testing.assert_close(out, wanted)
@@ -379,8 +382,11 @@ def test_rmsnorm_of_infinity_and_nan_is_what_the_formula_says(residual, eps):
     x = randn(7, 257)
     x[0, 3], x[1, 4], x[2, 5] = INF, NAN, -INF
     x[3], x[4] = 0.0, 2e19  # whose squares float32 cannot hold
-    wanted = x * torch.rsqrt((x * x).mean(-1, keepdim=True) + eps)  # of infinity 0, and NaN where it was
-    found = ops.rmsnorm(x, residual=torch.zeros_like(x), eps=eps)[0] if residual else ops.rmsnorm(x, eps=eps)
+    # of infinity 0, and NaN where it was
+    wanted = x * torch.rsqrt((x * x).mean(-1, keepdim=True) + eps)
+    given = {"residual": torch.zeros_like(x)} if residual else {}
+    found = ops.rmsnorm(x, eps=eps, **given)
+    found = found[0] if residual else found
     torch.testing.assert_close(found, wanted, equal_nan=True)
 
 
@@ -398,7 +404,8 @@ def test_a_target_that_is_no_column_is_nan_in_its_row_only(smoothing, weighted, 
     (dx,) = torch.autograd.grad(losses.sum(), x)
     assert torch.equal(dx.isnan().any(1), wrong)
     if not options["label_smoothing"] and not weighted:
-        assert torch.equal(dx.isnan().all(1), wrong) and ops.cross_entropy(x.detach(), target).isnan()
+        assert torch.equal(dx.isnan().all(1), wrong)
+        assert ops.cross_entropy(x.detach(), target).isnan()
 
 
 @pytest.mark.parametrize("dtype", (F32, BF16, F16), ids=name)
@@ -438,7 +445,8 @@ def test_smoothing_with_masked_logits_is_infinite_and_has_a_gradient_as_torch_s(
 
 
 def test_class_weights_of_zero_and_infinity_are_torch_s():
-    x, target, weight = randn(4, 64), torch.tensor([0, 1, 2, IGNORED], device=DEVICE), torch.ones(64, device=DEVICE)
+    x, target = randn(4, 64), torch.tensor([0, 1, 2, IGNORED], device=DEVICE)
+    weight = torch.ones(64, device=DEVICE)
     weight[0], weight[1] = INF, 0.0
     for reduction in ("mean", "sum", "none"):
         for smoothing in (0.0, 0.1):
@@ -482,7 +490,8 @@ def test_the_same_bits_every_run(N, dtype):
 
 
 def plain(x, w, target):
-    return ops.softmax(x), ops.rmsnorm(x, w, eps=EPS), ops.cross_entropy(x, target), ops.layernorm(x, w, eps=EPS)
+    norms = ops.rmsnorm(x, w, eps=EPS), ops.layernorm(x, w, eps=EPS)
+    return ops.softmax(x), norms[0], ops.cross_entropy(x, target), norms[1]
 
 
 def assert_plain(x, w, target, found):
@@ -495,7 +504,8 @@ def assert_plain(x, w, target, found):
 @gpu_only
 def test_launches_are_in_the_order_of_torch_s_current_stream(clean):
     # The input is still being written on the side stream; a launch elsewhere would read zeros.
-    x, fresh, w, target = torch.zeros(1000, 1024, device=DEVICE), randn(1000, 1024), randn(1024), targets(1000, 1024)
+    x, fresh, w = torch.zeros(1000, 1024, device=DEVICE), randn(1000, 1024), randn(1024)
+    target = targets(1000, 1024)
     plain(x, w, target)
     torch.cuda.synchronize()
     side = torch.cuda.Stream()
@@ -605,10 +615,12 @@ def test_autocast_gives_the_types_that_torch_gives():
         assert ops.softmax(x).dtype == ops.cross_entropy(x, target).dtype == BF16
         with torch.autocast(DEVICE, dtype=BF16):
             y, loss = ops.softmax(x), ops.cross_entropy(x, target)
-            assert (y.dtype, loss.dtype) == (torch.softmax(x, -1).dtype, F.cross_entropy(x, target).dtype)
+            found = (y.dtype, loss.dtype)
+            assert found == (torch.softmax(x, -1).dtype, F.cross_entropy(x, target).dtype)
             assert ops.rmsnorm(x).dtype == BF16
         # Against float64: torch's own result under autocast was 1e-3 off on an H200 (torch 2.11).
-        torch.testing.assert_close(loss.double(), F.cross_entropy(x.double(), target), rtol=5e-5, atol=1e-6)
+        got = loss.double()
+        torch.testing.assert_close(got, F.cross_entropy(x.double(), target), rtol=5e-5, atol=1e-6)
 
 
 CACHED = """
@@ -634,15 +646,11 @@ def test_kernels_kept_on_disk_are_loaded_by_the_next_process(tmp_path):
     seconds, files = [], []
     for _ in range(2):
         start = time.perf_counter()
-        done = subprocess.run(
-            [sys.executable, "-W", "error::UserWarning:quack_tutorial", "-c", CACHED],
-            capture_output=True,
-            text=True,
-            env=environment,
-        )
+        done = python("-W", "error::UserWarning:quack_tutorial", "-c", CACHED, env=environment)
         assert done.returncode == 0, done.stderr
         seconds.append(float(done.stdout.split()[-1]))
-        files.append(sorted((path.name, path.stat().st_mtime_ns) for path in (tmp_path / "kernels").iterdir()))
+        kept = (tmp_path / "kernels").iterdir()
+        files.append(sorted((path.name, path.stat().st_mtime_ns) for path in kept))
         print(f"process {time.perf_counter() - start:.1f} s, first calls {seconds[-1]:.3f} s")
     assert len(files[0]) >= 4 and files[0] == files[1], "the second process wrote kernels again"
     assert seconds[1] < seconds[0]
@@ -662,9 +670,9 @@ def test_more_elements_than_32_bits_count():
     del y
     losses = ops.cross_entropy(x, target, reduction="none")
     assert_losses(x[-8:], target[-8:], losses[-8:])
-    torch.testing.assert_close(
-        losses[:-8].float(), torch.full((M - 8,), float(np.log(N)), device=DEVICE), rtol=2**-7, atol=0
-    )
+    found = losses[:-8].float()
+    wanted = torch.full((M - 8,), float(np.log(N)), device=DEVICE)
+    torch.testing.assert_close(found, wanted, rtol=2**-7, atol=0)
     assert ops.cross_entropy(x, target).isfinite()
     del losses
     _, dx = ops.cross_entropy_with_grad(x, target)

@@ -1,10 +1,9 @@
 """What torch does around an operation, on a GPU; and what only goes wrong in a process that has done nothing else."""
 
 import os
-import subprocess
-import sys
 
 import pytest
+from running import python
 
 torch = pytest.importorskip("torch")
 
@@ -43,8 +42,9 @@ torch.testing.assert_close(x.grad, wanted, atol=1e-4, rtol=1e-3)
 
 def run_alone(program):
     """A process of its own, in which every kernel is compiled."""
-    environment = {name: value for name, value in os.environ.items() if name != "QUACK_TUTORIAL_CACHE"}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    every = os.environ.items()
+    environment = {name: value for name, value in every if name != "QUACK_TUTORIAL_CACHE"}
+    done = python("-c", program, env=environment)
     assert done.returncode == 0, f"{done.returncode}: {done.stderr[-2000:]}"
 
 

@@ -15,7 +15,7 @@ needs_two = pytest.mark.skipif(GPUS < 2, reason=f"ranks on GPUs need two of them
 
 @needs_two
 @pytest.mark.parametrize("world", range(2, GPUS + 1))
-@pytest.mark.parametrize(("N", "in_last"), [(32000, False), (50257, True)])
+@pytest.mark.parametrize("N, in_last", [(32000, False), (50257, True)])
 def test_ranks_agree_with_float64_and_with_each_other(world, N, in_last):
     found = parallel.run(world, parallel.check, 64, N, torch.float32, 0, in_last, backend="nccl")
     for result in found:

@@ -32,7 +32,7 @@ def rows_of(given, chosen):
 
 
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
-@pytest.mark.parametrize(("M", "N"), ((21, 256), (21, 1160), (5, 8192), (3, 20480)))
+@pytest.mark.parametrize("M, N", ((21, 256), (21, 1160), (5, 8192), (3, 20480)))
 def test_a_row_that_starts_at_16_bytes_has_the_same_bits_in_every_batch(dtype, M, N):
     given = inputs(M, N, dtype)
     whole, order = results(*given), torch.randperm(M)

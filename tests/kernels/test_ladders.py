@@ -42,7 +42,9 @@ class Draw:
         dtype = self.dtype if kind in (MATRIX, COLUMNS) else "float32"
         if name == "dw" and not self.host.leaves_parts:
             values = np.zeros(shape)
-        return values if kind == TARGETS else poisoned(shape, dtype) if values is None else make(values, dtype)[0]
+        if kind == TARGETS:
+            return values
+        return poisoned(shape, dtype) if values is None else make(values, dtype)[0]
 
 
 def tables(operation):
@@ -56,12 +58,15 @@ def check(operation, version, host, M, N, dtype, rng):
     """(the run, the largest error over what is tolerated) of a version's host object."""
     ours, draw = OPERATIONS[operation].ladder[version], Draw(host, M, dtype, rng)
     kernel = ours.kernel
-    given = {name: array for name, array in kernel.arguments(M, N, draw).items() if name in ours.arguments}
-    run = simulate(host, *(dict(zip(kernel.parameters, kernel.positional(given)))[name] for name in ours.arguments))
+    every = kernel.arguments(M, N, draw).items()
+    given = {name: array for name, array in every if name in ours.arguments}
+    by_name = dict(zip(kernel.parameters, kernel.positional(given)))
+    run = simulate(host, *(by_name[name] for name in ours.arguments))
     return run, kernel.error(given)
 
 
-VERSIONS = [(name, version) for name, operation in OPERATIONS.items() if operation.ladder for version in tables(name)]
+TAUGHT = [name for name, operation in OPERATIONS.items() if operation.ladder]
+VERSIONS = [(name, version) for name in TAUGHT for version in tables(name)]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
@@ -93,7 +98,8 @@ def from_cluster_on(module):
     return versions[versions.index("cluster") :]
 
 
-EVEN, RAGGED = (("float32", 4096, 4096), ("bfloat16", 3072, 1024)), (("bfloat16", 3000, 1024), ("float32", 1004, 512))
+EVEN = (("float32", 4096, 4096), ("bfloat16", 3072, 1024))
+RAGGED = (("bfloat16", 3000, 1024), ("float32", 1004, 512))
 
 
 @pytest.mark.parametrize("module, version", [(m, v) for m in (softmax, rmsnorm) for v in from_cluster_on(m)])
@@ -127,15 +133,16 @@ def test_hard_rows_of_softmax_are_what_torch_makes_of_them(version):
 
 def test_rows_that_do_not_fit_are_refused_in_a_sentence():
     float32 = DslType("float32")
-    with pytest.raises(ValueError, match="262144 elements on 1024 threads are 256 each, and a thread holds up to 128"):
+    said = "262144 elements on 1024 threads are 256 each, and a thread holds up to 128"
+    with pytest.raises(ValueError, match=said):
         softmax.SoftmaxRegisters(float32, 262144)
-    with pytest.raises(
-        ValueError, match="a tile of 1 x 65536 elements is 262144 bytes, and a block has 232448 of shared"
-    ):
+    said = "a tile of 1 x 65536 elements is 262144 bytes, and a block has 232448 of shared"
+    with pytest.raises(ValueError, match=said):
         rmsnorm.RMSNormAsync(float32, 65536)
     assert softmax.SoftmaxCluster(float32, 262144).blocks_per_row == 16
 
 
 def test_the_benchmark_names_the_versions_there_are():
     for name, operation in OPERATIONS.items():
-        assert list(operation.ladder) == ([*tables(name), "what ships"] if operation.ladder else []), name
+        found = list(operation.ladder)
+        assert found == ([*tables(name), "what ships"] if operation.ladder else []), name

@@ -36,7 +36,8 @@ def test_any_function_of_a_tile_can_be_put_in():
 
 
 def test_rows_that_a_warp_cannot_hold_are_refused():
-    with pytest.raises(ValueError, match="rows of 8192 elements of 32 bits: a warp's tile takes rows of whole 16-byte"):
+    said = "rows of 8192 elements of 32 bits: a warp's tile takes rows of whole 16-byte"
+    with pytest.raises(ValueError, match=said):
         WarpTile(DslType("float32"), 8192)
     with pytest.raises(ValueError, match="rows of 33 elements"):
         LoadComputeStore(DslType("float32"), 33, blocks=1)

@@ -20,7 +20,7 @@ def variance(x):
 
 
 @pytest.mark.parametrize(
-    ("kernel", "cause"),
+    "kernel, cause",
     [
         (k.Variance(two_pass=True), ""),
         (k.Variance(two_pass=False), "the formula is right, and rounding on the way loses the rest"),
@@ -74,7 +74,7 @@ def test_what_ships_is_exact_to_the_last_bits_of_float64(N):
 
 
 @pytest.mark.parametrize(
-    ("got", "exact", "wanted", "kind"),
+    "got, exact, wanted, kind",
     [
         (1.1, 1.1, 1.0, "formula"),
         (1.1, 1.000001, 1.0, "rounding"),

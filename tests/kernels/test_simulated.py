@@ -41,15 +41,18 @@ def numbers(array):
 
 @pytest.mark.parametrize("N", [513, 2559, 2563, 2569, 2591])
 def test_rows_that_start_anywhere_may_end_in_the_piece_before_the_last(N):
-    rows = 2 * 32 + 1  # of odd lengths: one has as many elements before its first vector as there can be
+    # of odd lengths: one has as many elements before its first vector as there can be
+    rows = 2 * 32 + 1
     x = np.random.default_rng(N).standard_normal((rows, N)).astype(np.float32)
-    target, loss, lse = np.arange(rows) * 37 % N, *(np.full(rows, np.nan, np.float32) for _ in range(2))
+    target = np.arange(rows) * 37 % N
+    loss, lse = (np.full(rows, np.nan, np.float32) for _ in range(2))
     kernel = CrossEntropy(DslType("float32"), N, "congruent", config=Config(64, 128, vectors_at_once=2))
     assert kernel.tile.pieces - kernel.tile.whole_pieces in (1, 2)
     run = simulate(kernel, x, target, loss, lse, -100)
     assert run.ok, run
     want = reference.logsumexp(x)
-    assert np.abs(lse - want).max() < 1e-5 and np.abs(loss - (want - x[np.arange(rows), target])).max() < 1e-5
+    assert np.abs(lse - want).max() < 1e-5
+    assert np.abs(loss - (want - x[np.arange(rows), target])).max() < 1e-5
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -58,7 +61,8 @@ def test_copies_move_every_bit(version, dtype):
     bits = {"float32": np.uint32, "bfloat16": np.uint16, "float16": np.uint16}[dtype]
     rng = np.random.default_rng(3)
     for M, N in ((1, 1), (1, 2), (5, 31), (3, 1000), (9, 96), (3, 1001), (2, 4098)):
-        raw = rng.integers(0, np.iinfo(bits).max, (M, N), bits)  # all patterns: NaN payloads and subnormals too
+        # all patterns: NaN payloads and subnormals too
+        raw = rng.integers(0, np.iinfo(bits).max, (M, N), bits)
         dsl = DslType(dtype)
         x = Array(raw, dsl) if dtype == "bfloat16" else raw.view(dtype)
         out = np.zeros_like(raw)
@@ -140,7 +144,8 @@ def test_rows_read_again_from_shared_memory_are_right_for_hard_values(config, dt
     distance = reference.ulp_distance(got[whole], wanted[whole], dtype)
     assert (distance <= reference.softmax_tolerance(exact[whole], dtype)).all()
 
-    loss, dx, target = np.full(8, np.nan, np.float32), poisoned((8, N), dtype), np.arange(8) * 297 % N
+    loss, dx = np.full(8, np.nan, np.float32), poisoned((8, N), dtype)
+    target = np.arange(8) * 297 % N
     target[7] = -100
     run = simulate(CrossEntropyFused(DslType(dtype), N, config=config), x, target, loss, None, dx, -100)
     assert run.ok, run

@@ -29,7 +29,8 @@ def test_a_sample_of_the_real_thing():
         assert rows[f"as made, {name}"] == (agreement.SAMPLE_SEEDS, 0, 0)
     number, differ, reported = rows["without a barrier of a block"]
     assert number == reported > differ > 0
-    assert sum(number for number, _, _ in rows.values()) == found.checked == 5 * agreement.SAMPLE_SEEDS
+    got = sum(number for number, _, _ in rows.values())
+    assert got == found.checked == 5 * agreement.SAMPLE_SEEDS
 
 
 def first_mismatch(family):
@@ -43,7 +44,7 @@ def first_mismatch(family):
 
 
 @pytest.mark.parametrize(
-    ("table", "operation", "wrong"),
+    "table, operation, wrong",
     [
         ("INT_OPERATIONS", "%", np.mod),
         ("FLOAT_OPERATIONS", "-", operator.add),
@@ -53,12 +54,13 @@ def first_mismatch(family):
         ("REDUCTIONS", "min", max),
     ],
 )
-def test_where_simulator_and_reference_differ_it_is_said_and_how_to_reproduce_it(table, operation, wrong, monkeypatch):
+def test_where_simulator_and_reference_differ_it_is_said_with_its_seed(table, operation, wrong, monkeypatch):
     monkeypatch.setitem(getattr(random_kernels, table), operation, wrong)
     mismatch = first_mismatch(agreement.as_made)
     assert "fast against the reference: m" in mismatch and ", expected " in mismatch
     seed = int(mismatch.split()[1])
-    assert f"seed {seed} of generator {random_kernels.VERSION}: " in mismatch and f"reproduce({seed})" in mismatch
+    assert f"seed {seed} of generator {random_kernels.VERSION}: " in mismatch
+    assert f"reproduce({seed})" in mismatch
     text = agreement.reproduce(seed)
     assert "@cute.kernel" in text and "without barrier " in text and "against the reference" in text
 
@@ -107,7 +109,8 @@ def test_programs_depend_on_the_seed_alone_and_a_dropped_barrier_changes_nothing
             if random_kernels.kind_of(made, k).endswith("relaxed"):
                 assert len(without) == len(lines) and len(relaxed) == 1
             else:
-                removed = 2 if random_kernels.kind_of(made, k) in ("of a cluster", "named, arrive and wait") else 1
+                two = random_kernels.kind_of(made, k) in ("of a cluster", "named, arrive and wait")
+                removed = 2 if two else 1
                 assert len(lines) - removed <= len(without) < len(lines) and not relaxed
 
 
@@ -136,7 +139,7 @@ ROUNDED_ONCE, ROUNDED_BEFORE_ADDING, ROUNDED_EACH_TIME = 0xBC4CCCCD, 0xBC4CCCC8,
 
 
 @pytest.mark.parametrize(
-    ("body", "bits"),
+    "body, bits",
     [
         ((TIMES, TIMES, PLUS), ROUNDED_ONCE),
         ((TIMES, If("<", "lane", 40, (TIMES, PLUS), ())), ROUNDED_EACH_TIME),
@@ -156,7 +159,8 @@ def test_numbers_of_the_source_are_rounded_where_the_compiler_rounds_them(body, 
 def test_the_reference_says_who_waits_for_nobody():
     exchange = Exchange("sA", "a0", "a0", 1, (), (), 0, (0, 2))
     made = Program(0, 64, 1, 64, (If("<", "lane", 2, (exchange,), ()),), 2)
-    with pytest.raises(RuntimeError, match=r"threads wait at \[\('warps', 0, 0, 0\)\] and nobody comes"):
+    said = r"threads wait at \[\('warps', 0, 0, 0\)\] and nobody comes"
+    with pytest.raises(RuntimeError, match=said):
         random_reference.computed(made)
 
 

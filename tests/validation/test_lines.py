@@ -17,5 +17,6 @@ def test_a_count_that_nothing_explains_is_a_difference():
     row = record.load("copy")("vectors", "float32", lines.N)
     more = [replace(line, sectors=3 * line.sectors) if "# read" in line.text else line for line in row.main.lines]
     wrong = replace(row, launches=(replace(row.main, lines=tuple(more)),))
-    outcomes = {text: outcome for text, *_, outcome in lines.compared(wrong, OPERATIONS["copy"].ladder["vectors"])}
+    every = lines.compared(wrong, OPERATIONS["copy"].ladder["vectors"])
+    outcomes = {text: outcome for text, *_, outcome in every}
     assert [outcome for text, outcome in outcomes.items() if "# read" in text] == ["differs"]

@@ -90,7 +90,8 @@ def test_a_mutant_is_one_edit_that_keeps_every_line_where_it_was(kernel):
         lines = text.splitlines()
         assert len(lines) == len(original)
         changed = [n for n, (a, b) in enumerate(zip(original, lines), 1) if a != b]
-        assert changed and mutant.line <= changed[0] and changed[-1] <= max(mutant.last, mutant.line + 3), mutant.id
+        assert changed and mutant.line <= changed[0], mutant.id
+        assert changed[-1] <= max(mutant.last, mutant.line + 3), mutant.id
 
 
 def test_names_of_mutants_tell_them_apart_and_survive_changes_elsewhere(kernel):
@@ -133,9 +134,8 @@ def test_a_fence_of_the_last_block_pattern_is_missed(ordinal):
     verdict = tried("LastBlock", "cute.arch.fence_acq_rel_gpu() removed", ordinal)
     assert (verdict.outcome, verdict.how) == (DETECTED, "between")
     where = ("before", "after")[ordinal]
-    assert (
-        f"An atomic orders no other memory: is cute.arch.fence_acq_rel_gpu() missing {where} the atomic" in verdict.said
-    )
+    found = f"An atomic orders no other memory: is cute.arch.fence_acq_rel_gpu() missing {where} the atomic"
+    assert found in verdict.said
 
 
 @pytest.mark.parametrize("ordinal", [0, 1])
@@ -182,8 +182,10 @@ def test_two_lines_count_only_if_the_place_is_executed_between_them():
     full = "cute.arch.barrier(barrier_id=1, number_of_threads=64) removed"
     write, read = "sX[lane] = mX[row, lane] * 2.0", "mO[row, lane] = sX[31 - lane]"
     assert located("Handover", full, "race", [write, read]) == "between"
-    assert located("Handover", full, "race", ["lane, warp = cute.arch", read]) == ""  # computes: no warp's log has it
-    fence, part, loaded = "cute.arch.fence_acq_rel_gpu() removed", "mPart[block] = total", "mX[block, lane], operator"
+    # computes: no warp's log has it
+    assert located("Handover", full, "race", ["lane, warp = cute.arch", read]) == ""
+    fence, part = "cute.arch.fence_acq_rel_gpu() removed", "mPart[block] = total"
+    loaded = "mX[block, lane], operator"
     assert located("LastBlock", fence, "race", [part, "part = mPart[lane]"]) == "between"
     assert located("LastBlock", fence, "race", [loaded, part]) == ""  # both come before it
 
@@ -264,7 +266,8 @@ def test_suite_lists_equivalent_mutants_and_leaves_them_out_of_the_score():
 
 
 def test_suite_does_not_pass_with_a_survivor_that_is_not_listed():
-    found = suite(*[verdict(DETECTED, f"k{i}") for i in range(40)], verdict(SURVIVED, "same"), verdict(SURVIVED))
+    detected = [verdict(DETECTED, f"k{i}") for i in range(40)]
+    found = suite(*detected, verdict(SURVIVED, "same"), verdict(SURVIVED))
     assert [m.partition(" survived")[0] for m in found.mismatches] == ["k.py:1 k.k: x removed:"]
 
 
@@ -282,9 +285,8 @@ def test_suite_does_not_pass_below_the_least_score_or_with_a_report_on_a_correct
     found = suite(verdict(DETECTED), verdict(WRONG, "s", "shuffle"), verdict(SURVIVED, "same"))
     assert found.ok
     assert any("50.0% of 3 with them" in note for note in found.notes)
-    assert suite(verdict(SURVIVED, "same"), problems=["kernel unaltered: Race"]).mismatches == (
-        "kernel unaltered: Race",
-    )
+    got = suite(verdict(SURVIVED, "same"), problems=["kernel unaltered: Race"]).mismatches
+    assert got == ("kernel unaltered: Race",)
 
 
 def test_a_sample_of_the_real_thing():
@@ -301,7 +303,7 @@ def test_every_kernel_that_ships_has_a_case():
     kernels = Path(mutation.__file__).parents[2] / "quack_tutorial" / "kernels" / "tuned"
     classes = Counter()
     for file in kernels.glob("*.py"):
-        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        for node in ast.parse(file.read_text("utf-8")).body:
             if isinstance(node, ast.ClassDef) and "cute.kernel" in ast.unparse(node):
                 classes[node.name] = 0
     for made in mutation_cases.cases():

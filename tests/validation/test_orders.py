@@ -17,7 +17,8 @@ def noted(kernel):
 def test_a_kernel_that_only_some_order_shows_to_be_wrong_is_a_mismatch():
     watch = noted(k.wakes_too_early)
     (row,) = watch.rows
-    assert row[1:5] == ("sleeper, 2 warps of 1 block", 1, "clean", 3) and row[6] == "wrong: deadlock"
+    assert row[1:5] == ("sleeper, 2 warps of 1 block", 1, "clean", 3)
+    assert row[6] == "wrong: deadlock"
     assert len(watch.mismatches) == 1 and "chapter 99: sleeper" in watch.mismatches[0]
 
 

@@ -557,8 +557,6 @@ int64_index:
     label = x[tidx]
     out[tidx] = x[label % 7]
 cluster16(x, out, iters: cutlass.Int32) @launched(32, blocks=16, cluster=16, passing=True):
-    rank = cute.arch.block_idx_in_cluster()
-    smem = cutlass.memory.SmemAllocator()
     mbar = smem.allocate_array(cutlass.Int64, 2)
     buf = smem.allocate_tensor(cutlass.Float32, cute.make_layout((16, 2)), 16)
     pairs = smem.allocate_tensor(cutlass.Int64, cute.make_layout((16, 2)), 16)
@@ -740,7 +738,6 @@ untaken_if_breaks:
                 break
         out[tidx] = x[tidx] + i
 untaken_if_allocates:
-    smem = cutlass.memory.SmemAllocator()
     if tidx >= 32:
         buffer = smem.allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
         buffer[tidx] = x[tidx]

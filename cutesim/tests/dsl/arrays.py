@@ -121,9 +121,8 @@ def _stored(atom: cute.CopyAtom, target: cute.Tensor, x: cute.Tensor, acquires: 
     )
     pipeline.pipeline_init_arrive(cluster_shape_mn=(1, 1), is_relaxed=True)
     pipeline.pipeline_init_wait(cluster_shape_mn=(1, 1))
-    stores = pipeline.PipelineTmaStore.create(
-        num_stages=STAGES, producer_group=pipeline.CooperativeGroup(pipeline.Agent.Thread, 32)
-    )
+    producer_group = pipeline.CooperativeGroup(pipeline.Agent.Thread, 32)
+    stores = pipeline.PipelineTmaStore.create(num_stages=STAGES, producer_group=producer_group)
     g = cute.local_tile(target, (4, 32), (None, 0))
     tOsO, tOgO = cpasync.tma_partition(
         atom, 0, cute.make_layout(1), cute.group_modes(s, 0, 2), cute.group_modes(g, 0, 2)
@@ -187,7 +186,6 @@ write(
     globals(),
     '''
 arrays:
-    t, _, _ = cute.arch.thread_idx()
     mine = cutlass.Array(Float32, 4, space=cutlass.AddressSpace.rmem)
     for i in cutlass.range_constexpr(4):
         mine[i] = x[4 * t + i]
@@ -211,7 +209,6 @@ arrays:
     target.store(mine.data_ptr().load(count=4, alignment=4), alignment=16)
 rebound:
     """Arrays that a helper changes and makes; an array and a vector that a dynamic `if` rebinds."""
-    t, _, _ = cute.arch.thread_idx()
     a = cutlass.Array(Float32, 2)
     a[0] = x[t]
     a[1] = x[t]
@@ -226,7 +223,6 @@ rebound:
         v = v + v
     out[t] = v[0] * 100.0 + v[1]
 vectors:
-    t, _, _ = cute.arch.thread_idx()
     v = cutlass.Vector.from_elements((x[t], 2.0, x[t + 1], x[t + 2]), Float32)
     w = v + v * 2.0 - cutlass.vector.full((4,), 1.0, dtype=Float32)
     out[0, t] = w[0]
@@ -240,7 +236,6 @@ vectors:
     out[4, t] = Float32(sixteen[1]) / w[1]
 neighbours(x, out, arrives: Constexpr = True) @launched(32, blocks=2, cluster=2, passing=True):
     """Each block writes the other's row, backwards; an arrival that is relaxed orders nothing."""
-    t, _, _ = cute.arch.thread_idx()
     b, _, _ = cute.arch.block_idx()
     shared = cutlass.Array(Float32, 32, space=cutlass.AddressSpace.smem, alignment=16)
     shared[t] = x[b, t]
@@ -255,7 +250,6 @@ neighbours(x, out, arrives: Constexpr = True) @launched(32, blocks=2, cluster=2,
     nvvm.cluster_wait(aligned=True)
 polled(x, out, waits: Constexpr = 'try') @launched(64, passing=True):
     """One warp writes what the other reads once the mbarrier says so."""
-    t, _, _ = cute.arch.thread_idx()
     bar = cutlass.Array(Int64, 1, space=cutlass.AddressSpace.smem, alignment=8)
     shared = cutlass.Array(Float32, 32, space=cutlass.AddressSpace.smem, alignment=16)
     if t == 0:
@@ -283,8 +277,6 @@ polled(x, out, waits: Constexpr = 'try') @launched(64, passing=True):
         out[t - 32] = shared[63 - t]
 turns(x, out, waits: Constexpr = True, rounds: Constexpr = 1) @launched(64, passing=True):
     """Two warps change the same numbers by turns, three times each; of two rounds the first warp may be ahead."""
-    t, _, _ = cute.arch.thread_idx()
-    smem = cutlass.memory.SmemAllocator()
     storage = smem.allocate_array(Int64, 4)
     total = smem.allocate_tensor(Float32, cute.make_layout(32), 16)
     warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
@@ -315,7 +307,6 @@ turns_in_a_loop(out) @launched(64):
         order.wait()
         order.arrive()
 words(x, out, count):
-    t, _, _ = cute.arch.thread_idx()
     four = primitives.load_ext(x.iterator + 4 * (t % 8), dtype=Int32, count=4)
     out[0, t] = four.bitcast(Float32)[1]
     primitives.store_ext(x[t] + 1.0, out.iterator + 32 + t)
@@ -347,7 +338,6 @@ words(x, out, count):
         out[9, t] = Float32(1.0)
 matrices @launched(32, preferred_smem_carveout=50):
     """Four 8 x 8 matrices of 16 bits, and the first one transposed."""
-    t, _, _ = cute.arch.thread_idx()
     shared = cutlass.Array(Int32, 128, space=cutlass.AddressSpace.smem, alignment=16)
     for i in cutlass.range_constexpr(4):
         shared[4 * t + i] = x[4 * t + i]

@@ -153,7 +153,6 @@ plus_of_an_object: x[tidx] = SCALED + 1
 class_without_arguments: x[tidx] = Scaled().factor
 list_without_append: [].add(1)
 far:
-    t, _, _ = cute.arch.thread_idx()
     i = (t + 1) * 1000000 * 3000
     x[i] = 1.0
 numpy_exp: out[tidx] = np.exp(x[tidx])

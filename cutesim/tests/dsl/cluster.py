@@ -102,8 +102,6 @@ write(
     '''
 pair(mX, mO, *, how='bits') @launched(32, blocks=2, cluster=2):
     """Each block of a cluster of two sends (x, x) to the other; `how` is "bits", "numbers" or "not aligned"."""
-    lane, rank = cute.arch.lane_idx(), cute.arch.block_idx_in_cluster()
-    smem = cutlass.memory.SmemAllocator()
     slots = smem.allocate_tensor(cutlass.Float32, cute.make_layout(4), 16)
     mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
     if lane == 0:
@@ -128,8 +126,6 @@ pair(mX, mO, *, how='bits') @launched(32, blocks=2, cluster=2):
         mO[rank, lane] = value
 leaves(out, *, by='block', reads=False) @launched(64, blocks=2, cluster=2):
     """A block, or a warp of each, ends without coming to the cluster barrier, at which the others wait."""
-    tidx, _, _ = cute.arch.thread_idx()
-    rank = cute.arch.block_idx_in_cluster()
     s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(1), 16)
     s[0] = cutlass.Float32(1.0)
     cute.arch.cluster_arrive()

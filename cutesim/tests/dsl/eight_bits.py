@@ -71,13 +71,11 @@ rounded(x, one, four, *, dtype) @launched(256, blocks="cute.size(x) // 1024"):
     cute.recast_tensor(cute.local_tile(four, (4,), (place,)), dtype).store(tile.load().to(dtype))
 widened(x, out, *, dtype, wide) @launched(64):
     """Each byte of x, as a type of 8 bits, as a wider one."""
-    t, _, _ = cute.arch.thread_idx()
     cute.local_tile(out, (2,), (t,)).store(cute.recast_tensor(cute.local_tile(x, (2,), (t,)), dtype).load().to(wide))
     for i in cutlass.range_constexpr(2):
         out[128 + 2 * t + i] = x[128 + 2 * t + i].bitcast(dtype).to(wide)
 moved:
     """256 floats of 8 bits through shared memory and registers."""
-    t, _, _ = cute.arch.thread_idx()
     shared = cutlass.memory.SmemAllocator().allocate_tensor(x.element_type, cute.make_layout(256), 16)
     atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), x.element_type, num_bits_per_copy=64)
     tiled = cute.make_tiled_copy_tv(atom, cute.make_layout(32), cute.make_layout(8))
@@ -99,7 +97,6 @@ constants(out) @launched(1):
         out[9] = Uint8(1)
 assembled:
     """Pairs of 64 numbers, as inline assembly has them."""
-    t, _, _ = cute.arch.thread_idx()
     a, b = x[2 * t], x[2 * t + 1]
     four = "{ .reg .b16 p, q; cvt.rn.satfinite.e4m3x2.f32 p, $2, $1; cvt.rn.satfinite.e5m2x2.f32 q, $2, $1; mov.b32 $0, {p, q}; }"
     bits = _pairs(four, "=r,f,f", a, b)

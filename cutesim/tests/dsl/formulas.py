@@ -62,7 +62,8 @@ def normed(x):
 
 def normed_by_rsqrt(x):
     r = cute.math.rsqrt(added(x * x) * (1.0 / 32) + 1e-5)
-    return x * (r * (1.5 - 0.5 * (added(x * x) * (1.0 / 32) + 1e-5) * r * r))  # a step of Newton's more
+    # a step of Newton's more
+    return x * (r * (1.5 - 0.5 * (added(x * x) * (1.0 / 32) + 1e-5) * r * r))
 
 
 def largest(x):

@@ -170,7 +170,6 @@ register_out_of_bounds:
     out[tidx] = r[tidx % 4 - 1]
 warp_number_of_whole_warps @launched(40, blocks=2):
     """Whole warps in a branch, whole blocks in a branch, and a warp of 8 threads."""
-    block, _, _ = cute.arch.block_idx()
     number = cutlass.Int32(0)
     if tidx >= 32:
         number = cute.arch.warp_idx() + 10 * cute.arch.make_warp_uniform(tidx)
@@ -242,7 +241,6 @@ stored_and_read(x, out, again, *, read):
         again[0] = out[0]
 flag_of_a_warp(out, *, registers="") @launched(64, blocks=2):
     """Warp 1 spins on a flag in shared memory that warp 0 sets, and keeps it in registers, made before or in each pass."""
-    bidx, _, _ = cute.arch.block_idx()
     flag = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Int32, cute.make_layout(1))
     if tidx == 0:
         flag[0] = 0
@@ -265,7 +263,6 @@ flag_of_a_warp(out, *, registers="") @launched(64, blocks=2):
         cute.arch.atomic_add(flag.iterator, cutlass.Int32(7))
 overwritten(x, out, *, fenced):
     """Threads clear shared memory, and a bulk copy writes over it."""
-    smem = cutlass.memory.SmemAllocator()
     sX = smem.allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
     mbar = smem.allocate_array(cutlass.Int64, 1)
     if tidx == 0:
@@ -302,7 +299,6 @@ prints_pi:
         cute.printf("{} and {}", 3.14, 3)
 handover(flags, sums, *, backwards=False, forgets=False) @handed_over:
     """Block b adds its number to what block b - 1 (or, backwards, b + 1) hands over by a flag in global memory."""
-    bidx, _, _ = cute.arch.block_idx()
     turn = bidx
     if cutlass.const_expr(backwards):
         turn = 3 - bidx
@@ -358,8 +354,6 @@ len_of_a_tensor:
         out[tidx] = x[tidx]
 allocated_late @launched(32, blocks=2, cluster=2):
     """Blocks of a cluster send each other a number, to a place that block 1 allocates only once its own bulk copy has come."""
-    lane, rank = cute.arch.lane_idx(), cute.arch.block_idx_in_cluster()
-    smem = cutlass.memory.SmemAllocator()
     sX = smem.allocate_tensor(cutlass.Float32, cute.make_layout(32), 128)
     arrived, mbar = (smem.allocate_array(cutlass.Int64, 1) for _ in range(2))
     if lane == 0:
@@ -447,12 +441,10 @@ asks_for_too_little(x, out) @launched(32, smem=64):
     s[tidx] = x[tidx]
     out[tidx] = s[tidx]
 divided(n, out, *, least) @launched(32):
-    tidx, _, _ = cute.arch.thread_idx()
     out[tidx] = cutlass.Float32(0.0)
     if tidx >= least:
         out[tidx] = cutlass.Float32(100 // n[tidx] + 100 % n[tidx])  # here
 acquired_by_one(x, y, flag, out) @launched(64, blocks=2):
-    tidx, _, _ = cute.arch.thread_idx()
     if cute.arch.block_idx()[0] == 0:
         y[tidx] = x[tidx]
         cute.arch.barrier()
@@ -478,7 +470,6 @@ unwritten_index(x, out) @one_warp:
     s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Int32, cute.make_layout(32), 16)
     out[tidx] = x[s[tidx]]  # here
 next_tile(count, out) @launched(64, blocks=2):
-    tidx, _, _ = cute.arch.thread_idx()
     s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Int32, cute.make_layout(1), 16)
     tile = cutlass.Int32(0)
     while tile < 8:

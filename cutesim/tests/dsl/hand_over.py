@@ -29,7 +29,6 @@ write(
     '''
 raised(flag, d, out, *, release='gpu', acquire='gpu', word='store', sync=True, order='release') @launched(32, blocks=2):
     """Block 0 writes d and sets a flag, block 1 waits for it and reads d; each side with a scope, or a fence of gpu scope."""
-    lane, block = cute.arch.lane_idx(), cute.arch.block_idx()[0]
     if block == 0:
         d[lane] = lane
         if cutlass.const_expr(sync):
@@ -63,8 +62,6 @@ locked(lock, total, *, after=True, before=True, stored=False) @launched(32, bloc
             cute.arch.atomic_exch(lock.iterator, Int32(0))  # release
 asked(out, *, answer='heeded', test=False) @launched(64):
     """Warp 0 writes and arrives, warp 1 asks whether it has and reads: does it look at the answer, and does it heed it?"""
-    tidx, lane = cute.arch.thread_idx()[0], cute.arch.lane_idx()
-    smem = cutlass.memory.SmemAllocator()
     words = smem.allocate_tensor(Int32, cute.make_layout(32))
     mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
     if tidx == 0:
@@ -101,7 +98,6 @@ count_each(count, *, scope, too_fast=False) @launched(64, blocks='count.shape[0]
         count[1] = s[tidx ^ 1]
 counted_then_read(count, out, *, heeds) @launched(64):
     """Two warps add to a count, and the second reads the count as an ordinary word; does it look at what its atomic gives?"""
-    tidx = cute.arch.thread_idx()[0]
     if tidx % 32 == 0:
         if cutlass.const_expr(heeds):
             before = cute.arch.atomic_add(count.iterator, Int32(1))
@@ -113,8 +109,6 @@ counted_then_read(count, out, *, heeds) @launched(64):
                 out[0] = count[0]
 row_each(x, out, *, arrivals=4, nbytes=128, one_row=False):
     """Four lanes start a bulk copy each, of a row of x to a row of shared memory, and back to a row of out."""
-    lane = cute.arch.lane_idx()
-    smem = cutlass.memory.SmemAllocator()
     rows = smem.allocate_tensor(cutlass.Float32, cute.make_layout((4, 32), stride=(32, 1)), 128)
     mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
     if lane == 0:
@@ -134,7 +128,6 @@ row_each(x, out, *, arrivals=4, nbytes=128, one_row=False):
         cute.arch.cp_async_bulk_wait_group(0)
 peer(x, out, *, closing='cluster_arrive', waits=1) @launched(32, blocks=2, cluster=2):
     """Each of two blocks reads the other's shared memory between cluster barriers."""
-    lane, rank = cute.arch.lane_idx(), cute.arch.block_idx_in_cluster()
     held = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(32))
     held[lane] = x[rank, lane]
     cute.arch.cluster_arrive()
@@ -152,8 +145,6 @@ peer(x, out, *, closing='cluster_arrive', waits=1) @launched(32, blocks=2, clust
     out[rank, lane] = theirs[0]
 told(x, out, *, scope=None, relaxed=False) @launched(32, blocks=2, cluster=2):
     """Block 1 writes into block 0's shared memory and arrives at its mbarrier, with a scope; block 0 waits and reads."""
-    lane, rank = cute.arch.lane_idx(), cute.arch.block_idx_in_cluster()
-    smem = cutlass.memory.SmemAllocator()
     held = smem.allocate_tensor(cutlass.Float32, cute.make_layout(32))
     mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
     if lane == 0:
@@ -171,8 +162,6 @@ told(x, out, *, scope=None, relaxed=False) @launched(32, blocks=2, cluster=2):
     cute.arch.cluster_wait()
 counted(out, *, enough) @launched(64):
     """32 lanes write and count themselves, and a thread of another warp reads once it has seen so many."""
-    tidx, lane = cute.arch.thread_idx()[0], cute.arch.lane_idx()
-    smem = cutlass.memory.SmemAllocator()
     words, count = (smem.allocate_tensor(Int32, cute.make_layout(n)) for n in (32, 1))
     if tidx == 0:
         count[0] = 0

@@ -58,7 +58,6 @@ write(
     globals(),
     """
 bits:
-    t, _, _ = cute.arch.thread_idx()
     a, b = x[t], x[31 - t]
     out[0, t] = Int32(cute.arch.prmt(a, b, 0x9706))
     out[1, t] = cute.arch.lop3(a, b, x[0], 0xCA)
@@ -82,7 +81,6 @@ bits:
     quotient, rest = divmod(t * 3, by)
     out[18, t] = quotient * 100 + rest
 floats:
-    t, _, _ = cute.arch.thread_idx()
     a, b = x[t], x[31 - t]
     out[0, t] = cute.math.abs(a)
     out[1, t] = cute.math.div(a, b)
@@ -98,7 +96,6 @@ floats:
     if cute.math.isinf(a / (b - b)):
         out[10, t] = Float32(2.0)
 packed:
-    t, _, _ = cute.arch.thread_idx()
     a, b = x[t], x[31 - t]
     p, q = cute.arch.fma_packed_f32x2((a, b), (b, a), (a, a), rnd="rn")
     out[0, t], out[1, t] = p, q
@@ -111,7 +108,6 @@ packed:
     p, q = cute.arch.exp_packed_f32x2((a, b))
     out[8, t] = p + q
 pointers(x, out, count):
-    t, _, _ = cute.arch.thread_idx()
     place = x.iterator + t * 4
     cute.arch.prefetch(place.llvm_ptr, cache_level="L2")
     four = cute.arch.load(place.llvm_ptr, ir.VectorType.get([4], Int32.mlir_type))
@@ -141,7 +137,6 @@ rest(x, out, numbers):
     numbers[3, t] = quotient * 100 + rest
     cute.arch.warpgroup_reg_alloc(40)
 dynamic(out) @launched(32, smem=256):
-    t, _, _ = cute.arch.thread_idx()
     room = cute.make_tensor(cute.arch.get_dyn_smem(Int32, alignment=16), cute.make_layout(64))
     room[t] = t + cute.arch.dynamic_smem_size()
     cute.arch.barrier()

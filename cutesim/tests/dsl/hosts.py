@@ -40,14 +40,8 @@ def launched(threads, blocks=1, cluster=None, passing=False, **options):
         def configured(*args, **named):
             bound = chosen.bind(*args, **named)
             bound.apply_defaults()
-            scope = {
-                "__name__": __name__,
-                "cute": cute,
-                "cutlass": cutlass,
-                "kernel": kernel,
-                "rest": bound.args,
-                "options": options,
-            }
+            scope = {"__name__": __name__, "cute": cute, "cutlass": cutlass}
+            scope |= {"kernel": kernel, "rest": bound.args, "options": options}
             exec(compile(text, file, "exec"), scope)
             scope["host"].__name__ = kernel.__name__
             return scope["host"]

@@ -126,7 +126,6 @@ throws_away = lane * (lane - 1) // 2:
         total += values[0]
     out[tidx] = total
 layout_of_the_block = [16, 18, 20, 22, *[-7] * 4, *[8] * 4]:
-    bidx, _, _ = cute.arch.block_idx()
     rows = cutlass.min(cutlass.Int32(4), x.shape[0] - bidx * 100)
     if tidx < 4:
         grid = cute.make_tensor(x.iterator, cute.make_layout((rows, 2), stride=(rows - 2, 16)))
@@ -168,12 +167,10 @@ shuffle_in_half_a_warp @two_blocks:
         v = v + cute.arch.shuffle_sync_bfly(v, 16)  # here
     out[tidx] = v
 too_much_shared_memory @two_blocks:
-    smem = cutlass.memory.SmemAllocator()
     first = smem.allocate_tensor(cutlass.Float32, cute.make_layout(40000), 16)
     second = smem.allocate_tensor(cutlass.Float32, cute.make_layout(40000), 16)  # here
     first[0] = second[0]
 odd_alignment @two_blocks:
-    smem = cutlass.memory.SmemAllocator()
     first = smem.allocate_tensor(cutlass.Float32, cute.make_layout(4), 16)
     second = smem.allocate_tensor(cutlass.Float32, cute.make_layout(4), 9)  # here
     first[0] = second[0]

@@ -244,7 +244,6 @@ without_effect = x[:32]:
     out[tidx] = v
 expected_apart = x:
     """x (128,) to out (128,) by a bulk copy whose bytes are expected before the arrival, polled with try_wait."""
-    smem = cutlass.memory.SmemAllocator()
     mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
     s = smem.allocate_tensor(cutlass.Int32, cute.make_layout(128), byte_alignment=128)
     if tidx == 0:
@@ -263,7 +262,6 @@ expected_apart = x:
         out[i] = s[i]
 polled @launched(64) = x[31::-1]:
     """Warp 0 polls with test_wait until warp 1 has written and arrived; out (32,) is x, reversed."""
-    smem = cutlass.memory.SmemAllocator()
     mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
     s = smem.allocate_tensor(cutlass.Int32, cute.make_layout(32), byte_alignment=16)
     if tidx == 0:

@@ -38,7 +38,6 @@ write(
 sleeper(x, *, says_so_first):
     """Warp 0 looks whether there is work and, if not, sleeps; warp 1 puts work there and wakes a sleeper. Where warp 0 says
     that it sleeps only after it has looked, warp 1 may come between the two, and nobody wakes warp 0."""
-    smem = cutlass.memory.SmemAllocator()
     mbar = smem.allocate_array(cutlass.Int64, 1)
     tid, _, _ = cute.arch.thread_idx()
     initialise(mbar, 1)
@@ -59,7 +58,6 @@ sleeper(x, *, says_so_first):
             cute.arch.mbarrier_arrive(mbar)
 ring:
     """Warp 0 fills one of two stages, warps 1 and 2 read it; the second reader of a stage frees it."""
-    smem = cutlass.memory.SmemAllocator()
     full = smem.allocate_array(cutlass.Int64, 2)
     empty = smem.allocate_array(cutlass.Int64, 2)
     stage = smem.allocate_tensor(cutlass.Int32, cute.make_layout(2))
@@ -84,7 +82,6 @@ ring:
                 cute.arch.mbarrier_arrive(empty + i % 2)
 flag(x, *, fences=True):
     """Warp 0 writes a number and raises a flag, warp 1 reads the number if the flag is up."""
-    tid, _, _ = cute.arch.thread_idx()
     if tid == 0:
         x[8] = 42
         if cutlass.const_expr(fences):
@@ -98,7 +95,6 @@ flag(x, *, fences=True):
             x[9] = x[8]
 spin(x, *, raises=True):
     """Warp 1 asks until warp 0 has raised the flag."""
-    tid, _, _ = cute.arch.thread_idx()
     if tid == 0:
         x[8] = 42
         cute.arch.fence_acq_rel_gpu()
@@ -111,7 +107,6 @@ spin(x, *, raises=True):
         x[9] = x[8]
 named(x, *, wrong=False):
     """Warps 1 and 2 hand warp 0 their numbers by a barrier each; the wrong one uses a single barrier for both."""
-    smem = cutlass.memory.SmemAllocator()
     buffer = smem.allocate_tensor(cutlass.Int32, cute.make_layout(2))
     tid, _, _ = cute.arch.thread_idx()
     if tid < 32:
@@ -131,7 +126,6 @@ named(x, *, wrong=False):
         cute.arch.barrier_arrive(barrier_id=1 if wrong else 2, number_of_threads=64)
 waits_with_either:
     """Warps 1 and 2 wait at one barrier until warp 0 has come for each; it takes warp 1 to be the first."""
-    smem = cutlass.memory.SmemAllocator()
     buffer = smem.allocate_tensor(cutlass.Int32, cute.make_layout(1))
     tid, _, _ = cute.arch.thread_idx()
     if tid == 32:
@@ -143,13 +137,11 @@ waits_with_either:
         cute.arch.barrier(barrier_id=1, number_of_threads=64)
 counts_two_ways:
     """Barrier 0 is the block's own: warps 0 and 1 alone take it for one of theirs."""
-    tid, _, _ = cute.arch.thread_idx()
     if tid < 64:
         cute.arch.barrier(barrier_id=0, number_of_threads=64)
     cute.arch.barrier()
 overtaken:
     """Two of three arrivals complete the phase: whose is the third depends on the order."""
-    smem = cutlass.memory.SmemAllocator()
     mbar = smem.allocate_array(cutlass.Int64, 1)
     tid, _, _ = cute.arch.thread_idx()
     if tid == 0:
@@ -164,7 +156,6 @@ overtaken:
                 x[tid] = 1
 exchange:
     """Two blocks send each other a number by st.async."""
-    smem = cutlass.memory.SmemAllocator()
     mbar = smem.allocate_array(cutlass.Int64, 1)
     slot = smem.allocate_tensor(cutlass.Int32, cute.make_layout(2))
     tid, _, _ = cute.arch.thread_idx()
@@ -181,10 +172,8 @@ exchange:
     if tid == 0:
         x[rank] = slot[0]
 nothing:
-    tid, _, _ = cute.arch.thread_idx()
     x[tid] = 1
 barriers:
-    smem = cutlass.memory.SmemAllocator()
     buffer = smem.allocate_tensor(cutlass.Int32, cute.make_layout(96))
     tid, _, _ = cute.arch.thread_idx()
     for _ in cutlass.range_constexpr(4):
@@ -193,7 +182,6 @@ barriers:
         x[tid] = buffer[(tid + 32) % 96]
         cute.arch.barrier()
 no_barrier:
-    smem = cutlass.memory.SmemAllocator()
     buffer = smem.allocate_tensor(cutlass.Int32, cute.make_layout(2))
     tid, _, _ = cute.arch.thread_idx()
     warp = tid // 32
@@ -202,17 +190,14 @@ no_barrier:
     x[tid] = buffer[1 - warp]
 tickets:
     """Each warp draws a ticket and counts: every order of the three atomics."""
-    tid, _, _ = cute.arch.thread_idx()
     if tid % 32 == 0:
         old = cute.arch.atomic_add(x.iterator, cutlass.Int32(1))
         cute.arch.atomic_add(x.iterator + 1 + old, cutlass.Int32(1))
 sums:
-    tid, _, _ = cute.arch.thread_idx()
     if tid % 32 == 0:
         cute.arch.atomic_add(x.iterator, cutlass.Int32(1))
 mbarrier_wraps:
     """Two phases are counted by warp 1 alone, so that warp 0 may find the parity turned back."""
-    smem = cutlass.memory.SmemAllocator()
     mbar = smem.allocate_array(cutlass.Int64, 1)
     tid, _, _ = cute.arch.thread_idx()
     initialise(mbar, 1)
@@ -223,7 +208,6 @@ mbarrier_wraps:
         cute.arch.mbarrier_arrive(mbar)
 tests_once:
     """Warp 0 asks once whether warp 1 has arrived: both answers are legal."""
-    smem = cutlass.memory.SmemAllocator()
     mbar = smem.allocate_array(cutlass.Int64, 1)
     tid, _, _ = cute.arch.thread_idx()
     initialise(mbar, 1)
@@ -235,7 +219,6 @@ tests_once:
         cute.arch.mbarrier_arrive(mbar)
 lost_update:
     """Each warp reads and writes a counter by two atomics: another may come between."""
-    tid, _, _ = cute.arch.thread_idx()
     if tid % 32 == 0:
         old = cute.arch.atomic_or(x.iterator, cutlass.Int32(0))
         cute.arch.atomic_exch(x.iterator, old + 1)

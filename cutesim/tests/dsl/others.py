@@ -18,7 +18,8 @@ T = cutlass_dsl.T
 SIDE_EFFECTS = {"has_side_effects": True, "is_align_stack": False, "asm_dialect": llvm.AsmDialect.AD_ATT}
 NEXT, TWICE = lambda n: n + 1, lambda n: n * 2
 BY_NAME = {"next": lambda n: n + 1, "twice": lambda n: n * 2}
-MADE_OUTSIDE = pipeline.NamedBarrier(barrier_id=2, num_threads=32)  # by the DSL where it is installed
+# by the DSL where it is installed
+MADE_OUTSIDE = pipeline.NamedBarrier(barrier_id=2, num_threads=32)
 
 
 @cutlass_dsl.dsl_user_op
@@ -278,8 +279,6 @@ write(
     '''
 swap @launched(32, blocks=2, cluster=2):
     """Two blocks of a cluster exchange 2 ^ x."""
-    bidx, _, _ = cute.arch.block_idx()
-    smem = cutlass.memory.SmemAllocator()
     box = smem.allocate_tensor(Float32, cute.make_layout(32))
     mbar = smem.allocate_array(cutlass.Int64, 1)
     rank = cute.arch.block_idx_in_cluster()
@@ -301,7 +300,6 @@ four @launched(8):
         out[4 * tidx + i] = between(words[i].bitcast(Float32), 3.0, 17.5)
 locked(lock, total, out) @launched(32, blocks=3):
     """Each block adds 1 to a total that a lock guards, taken and given back by atomics that acquire and release."""
-    bidx, _, _ = cute.arch.block_idx()
     if tidx < 12:
         out[tidx, 0] = cute.arch.activemask()
     out[tidx, 1] = cute.arch.clz(tidx)
@@ -316,7 +314,6 @@ locked(lock, total, out) @launched(32, blocks=3):
         cute.arch.atomic_exch(lock.iterator, cutlass.Int32(0), sem="release", scope="gpu")
 transpose(x, out, *, how='elements', parameters=(5, 0, 5)):
     """A (32, 32) tile through shared memory, swizzled so that neither its rows nor its columns meet in a bank."""
-    lane = cute.arch.lane_idx()
     plain = cute.make_layout((32, 32), stride=(32, 1))
     layout = cute.make_composed_layout(cute.make_swizzle(*parameters), 0, plain)
     sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, layout, byte_alignment=128)
@@ -333,7 +330,6 @@ transpose(x, out, *, how='elements', parameters=(5, 0, 5)):
         out[i, lane] = sX[lane, i]
 meet(count, x, out) @launched(32, blocks=2, cooperative=True):
     """Two blocks meet at a counter in global memory, then each reads what the other wrote."""
-    tidx, bidx = cute.arch.thread_idx()[0], cute.arch.block_idx()[0]
     x[bidx, tidx] = Float32(32 * bidx + tidx)
     cute.arch.barrier()
     if tidx == 0:
@@ -345,8 +341,6 @@ meet(count, x, out) @launched(32, blocks=2, cooperative=True):
     out[bidx, tidx] = x[1 - bidx, tidx]
 pairs(out) @launched(32, blocks=2, cluster=2):
     """64 bits to the other block of a cluster in one st.async."""
-    tidx, bidx = cute.arch.thread_idx()[0], cute.arch.block_idx()[0]
-    smem = cutlass.memory.SmemAllocator()
     slot = smem.allocate_tensor(cutlass.Int64, cute.make_layout(1), 8)
     mbar = smem.allocate_array(cutlass.Int64, 1)
     if tidx == 0:
@@ -368,8 +362,6 @@ pairs(out) @launched(32, blocks=2, cluster=2):
     cute.arch.cluster_wait()
 by_hand:
     """What pipelines are made of, and barriers of a pipeline's kind."""
-    lane = cute.arch.lane_idx()
-    smem = cutlass.memory.SmemAllocator()
     sX = smem.allocate_tensor(Float32, cute.make_layout(32), 16)
     mbar = smem.allocate_array(cutlass.Int64, 1)
     if lane == 0:
@@ -410,14 +402,12 @@ counted_when_it_runs = lane:
     cute.arch.barrier(barrier_id=1, number_of_threads=cute.arch.block_dim()[0])
     out[tidx] = x[tidx]
 given_in_one_arm(out):
-    lane = cute.arch.lane_idx()
     counter = Counter(Int32(0), 3)
     if lane < 8:
         counter.extra = lane
     out[lane] = counter.extra  # here
 flagged(x, flag, out, *, fences=()) @launched(64, blocks=2, cooperative=True):
     """Block 0 writes x and sets a flag, block 1 waits for it and reads; `fences` says where there are any."""
-    bidx, _, _ = cute.arch.block_idx()
     if bidx == 0:
         fence(fences, "before the write")
         x[tidx] = 1.0
@@ -438,8 +428,7 @@ flagged(x, flag, out, *, fences=()) @launched(64, blocks=2, cooperative=True):
         out[tidx] = x[tidx]
 stages(x, out, *, kind, handles=False, releases=True, early="", meets=True) @launched(64):
     """Warp 0 brings columns of x to two stages of shared memory, warp 1 takes them from there to out."""
-    lane, warp = cute.arch.lane_idx(), cute.arch.warp_idx()
-    smem = cutlass.memory.SmemAllocator()
+    warp = cute.arch.warp_idx()
     stages = smem.allocate_tensor(Float32, cute.make_layout((32, 2)), 16)
     pipe = pipeline_of(kind, smem.allocate_array(cutlass.Int64, 4))
     if cutlass.const_expr(handles):
@@ -493,8 +482,6 @@ half_arrive(x) @launched(64):
     x[tidx] = 1.0
 reads_the_peer(x, out, *, early) @launched(32, blocks=2, cluster=2):
     """A block reads what was sent to its peer, which waits for it: before or after the cluster barrier."""
-    rank = cute.arch.block_idx_in_cluster()
-    smem = cutlass.memory.SmemAllocator()
     box = smem.allocate_tensor(Float32, cute.make_layout(32), 16)
     mbar = smem.allocate_array(cutlass.Int64, 1)
     if tidx == 0:
@@ -537,4 +524,5 @@ unknown:
     helper(x)
 """,
 )
-TAKEN = ["lambdas_of_one_line", "coordinates_of_one_mode", "divided_by_one_mode", "counted_when_it_runs"]
+TAKEN = "lambdas_of_one_line coordinates_of_one_mode".split()
+TAKEN += "divided_by_one_mode counted_when_it_runs".split()

@@ -64,7 +64,8 @@ def _product(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor, tiled: cute.TiledMm
     t, _, _ = cute.arch.thread_idx()
     thread = tiled.get_slice(t)
     tCgA, tCgB, tCgC = thread.partition_A(a), thread.partition_B(b), thread.partition_C(c)
-    rA, rB, rC = tiled.make_fragment_A(tCgA), tiled.make_fragment_B(tCgB), tiled.make_fragment_C(tCgC)
+    rA, rB = tiled.make_fragment_A(tCgA), tiled.make_fragment_B(tCgB)
+    rC = tiled.make_fragment_C(tCgC)
     cute.autovec_copy(tCgA, rA)
     cute.autovec_copy(tCgB, rB)
     rC.fill(0.0)
@@ -185,7 +186,8 @@ def _hopper(
             warpgroup.commit_group()
             if cutlass.const_expr(fault == "early"):
                 if t % 32 == 0:
-                    cute.arch.mbarrier_arrive(empty + stage)  # wrong: the products may still read the stage
+                    # wrong: the products may still read the stage
+                    cute.arch.mbarrier_arrive(empty + stage)
                 warpgroup.wait_group(0)
             else:
                 if cutlass.const_expr(fault != "wait"):
@@ -245,7 +247,8 @@ def _written(
         cute.arch.fence_view_async_shared()
     cute.arch.barrier()
     thread = tiled.get_slice(t)
-    tCrA, tCrB = tiled.make_fragment_A(thread.partition_A(sA)), tiled.make_fragment_B(thread.partition_B(sB))
+    tCrA = tiled.make_fragment_A(thread.partition_A(sA))
+    tCrB = tiled.make_fragment_B(thread.partition_B(sB))
     tCgC = thread.partition_C(c)
     acc = cute.make_rmem_tensor(tCgC.shape, Float32)
     acc.fill(0.0)
@@ -274,7 +277,8 @@ def _nothing(x: cute.Tensor):
 
 @cute.jit
 def show_shared_layouts(x: cute.Tensor):
-    for kind in ("MN_INTER", "MN_SW32", "MN_SW64", "MN_SW128", "K_INTER", "K_SW32", "K_SW64", "K_SW128"):
+    cases = ("MN_INTER", "MN_SW32", "MN_SW64", "MN_SW128", "K_INTER", "K_SW32", "K_SW64", "K_SW128")
+    for kind in cases:
         for dtype in (BFloat16, Float32):
             print(kind, warpgroup.make_smem_layout_atom(getattr(warpgroup.SmemLayoutAtomKind, kind), dtype))
     for name in ("ROW_MAJOR", "COL_MAJOR"):

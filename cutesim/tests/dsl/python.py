@@ -318,7 +318,6 @@ classes = [9, 21, 411, 33, 4, 4, 105, 51, 111, 101, 12, 8, 9, 13, 1, 10, 26, 4, 
     out[17] = Int32(Generic[int](4).v)
     out[18] = Int32(len(f"{FROZEN}") + scaled()(3))
 decorators:
-    t, _, _ = cute.arch.thread_idx()
     @plus_hundred
     def inner(x):
         return x
@@ -376,7 +375,6 @@ write(
     globals(),
     '''
 chosen:
-    t, _, _ = cute.arch.thread_idx()
     i, j, x = a[t], b[t], f[t]
     out[0, t] = Float32(i or j)
     out[1, t] = Float32(i and j)
@@ -420,7 +418,6 @@ constants = [2, -2, 2, 5, 0, 65519, 1, *[2**31 - 1] * 3, 0, 1, 1073741822, 1, 6,
     out[20] = Int32(3 in (Int32(3), 5))
 carried:
     """Numbers of the source, in the arms of an `if` that changes their variables and before it."""
-    t, _, _ = cute.arch.thread_idx()
     x, unchanged, n, pair = Float32(-1.25) * 0.3, Float32(-1.25) * 0.3, 1, (1, 2)
     if f[t] < 8:
         out[0] = x * 0.3 + 0.1
@@ -443,7 +440,6 @@ REFUSED = write(
     globals(),
     """
 counted:
-    t, _, _ = cute.arch.thread_idx()
     n = 2
     if a[t] > 3:
         for i in cutlass.range_constexpr(n):

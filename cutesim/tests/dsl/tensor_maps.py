@@ -62,7 +62,8 @@ def _doubled(
         cute.arch.mbarrier_wait(bar, 0)
     for i in cutlass.range_constexpr(cute.size(tile) // 64):
         row, column = (t + 64 * i) // tile[1], (t + 64 * i) % tile[1]
-        s[row, column] = s[row, column] * 2.0  # wrong: one thread reads before the bytes come, without the wait
+        # wrong: one thread reads before the bytes come, without the wait
+        s[row, column] = s[row, column] * 2.0
     if cutlass.const_expr(fault != "fence"):
         cute.arch.fence_proxy("async.shared", space="cta")
     cute.arch.barrier()
@@ -195,7 +196,6 @@ write(
     globals(),
     """
 show_masks(out) @launched(8):
-    t, _, _ = cute.arch.thread_idx()
     blocks = cute.make_layout((1, 2, 4, 1))
     out[0, t] = Int32(cpasync.create_tma_multicast_mask(blocks, (0, t % 2, t // 2 % 4, 0), mcast_mode=1))
     out[1, t] = Int32(cute.make_layout_image_mask(blocks, (0, t % 2, t // 2 % 4, 0), mode=2))

@@ -7,7 +7,8 @@ from cutlass import Float32, Int32
 from .hosts import launched, one_warp
 from .written import write
 
-FLOATS_AND_INTEGERS = (Float32, cutlass.Float16, cutlass.BFloat16, Int32, cutlass.Int64, cutlass.Int16, cutlass.Uint32)
+FLOATS_AND_INTEGERS = (Float32, cutlass.Float16, cutlass.BFloat16, Int32)
+FLOATS_AND_INTEGERS += (cutlass.Int64, cutlass.Int16, cutlass.Uint32)
 
 
 write(

@@ -10,15 +10,22 @@
         …
 
 is a kernel of (x, out) with a host function of one warp, or of the tensors and other parameters that are named and, behind the *,
-of Constexprs, with the host function that is. Where a kernel uses `tidx` or `v` and does not say what they are, they are the
-thread's number and the first four elements of x. Behind = stands what `out` holds afterwards, for test_written.
+of Constexprs, with the host function that is. Where a kernel uses a name of `KNOWN` and does not say what it is, it begins with its
+line. Behind = stands what `out` holds afterwards, for test_written.
 """
 
+import ast
 import linecache
 import re
+from textwrap import dedent
 
 KNOWN = {
-    "tidx": "tidx, _, _ = cute.arch.thread_idx()",
+    **{name: f"{name}, _, _ = cute.arch.thread_idx()" for name in ("tidx", "tid", "t")},
+    **{name: f"{name}, _, _ = cute.arch.block_idx()" for name in ("bidx", "block")},
+    "lane": "lane = cute.arch.lane_idx()",
+    "warp": "warp = cute.arch.warp_idx()",
+    "rank": "rank = cute.arch.block_idx_in_cluster()",
+    "smem": "smem = cutlass.memory.SmemAllocator()",
     "v": "v = cute.make_tensor(x.iterator, cute.make_layout(4)).load()",
 }
 KERNEL = re.compile(
@@ -31,7 +38,8 @@ def signature(parameters: str) -> str:
     tensors, _, constants = parameters.partition(", *, ")
     constants = re.split(r", (?=[a-z_]\w*(?:=|,|$))", constants) if constants else []
     typed = [re.sub(r"^(\w+)", r"\1: cutlass.Constexpr", constant) for constant in constants]
-    names = [name if ": " in name else f"{name}: cute.Tensor" for name in tensors.split(", ") if name]
+    every = tensors.split(", ")
+    names = [name if ": " in name else f"{name}: cute.Tensor" for name in every if name]
     return ", ".join(names + typed)
 
 
@@ -43,7 +51,7 @@ def write(module: dict, text: str, parameters="x, out", host="one_warp", known=N
     """
     first = len(module.setdefault("WRITTEN", []))
     file = f"<written {first}>/" + module["__file__"].replace("\\", "/").rpartition("/")[2]
-    lines = []
+    lines = [""] * 1000  # no line has the number of one of the module's own
     for name, own, by, wanted, line, body in KERNEL.findall(text):
         module["WRITTEN"].append(name)
         if wanted:
@@ -51,12 +59,14 @@ def write(module: dict, text: str, parameters="x, out", host="one_warp", known=N
         lines += [f"@{by or host}"] if by or host else []
         lines += ["@cute.kernel", f"def {name}({signature(own[1:-1] if own else parameters)}):"]
         body = f"    {line}" if line else body
-        named = known or {
-            word: said
-            for word, said in KNOWN.items()
-            if re.search(rf"(?<![.\w]){word}\b", body) and not re.search(rf"(?m)^ +{word}\b(, \w+)* = ", body)
+        nodes = list(ast.walk(ast.parse(dedent(body))))
+        found = [node for node in nodes if isinstance(node, ast.Name)]
+        bound = {node.id for node in found if isinstance(node.ctx, ast.Store)}
+        bound |= {*module, *re.findall(r"\w+", own or parameters)} | {
+            node.arg for node in nodes if isinstance(node, ast.arg)
         }
-        lines += ["    " + said for said in named.values()]
+        used = {node.id for node in found} - bound
+        lines += ["    " + said for word, said in (known or KNOWN).items() if known or word in used]
         lines += [*body.splitlines(), "", ""]
     source = "\n".join(lines)
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
