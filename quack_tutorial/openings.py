@@ -177,10 +177,10 @@ def pipeline():
 
 
 def sum_tree():
-    """In what order a warp adds the 64 terms of a softmax."""
+    """In what order a warp adds the 32 terms of a softmax."""
     from cutesim.sums import trees
     from quack_tutorial.kernels.softmax import SoftmaxWarp
 
-    x = np.random.default_rng(14).normal(size=(3, 64)).astype(np.float32)
+    x = np.random.default_rng(14).normal(size=(3, 32)).astype(np.float32)
     tree = trees(SoftmaxWarp(), x, np.zeros_like(x), check=False)["mO"][0, 0]
-    return figures.sum_tree(tree, x[0], title="In what order a warp adds 64 terms")
+    return figures.sum_tree(tree, x[0], title="In what order a warp adds 32 terms")

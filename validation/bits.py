@@ -6,34 +6,39 @@ is tried, on rows of whole vectors and on rows that start anywhere; of its resul
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 from cutesim.sums import same_bits, trees
 from quack_tutorial.operations import OPERATIONS
 from quack_tutorial.operations.our_launches import FINAL
 from quack_tutorial.records import suite as report
-from validation.formulas import arguments, takes
+from validation.formulas import arguments, quacks, takes
 
 CASES = ("float32", 256), ("float32", 331)
 
 
 def run(sample, progress) -> report.Suite:
-    """Try every version of every ladder."""
+    """Try every version of every ladder, and QuACK's kernels where they are installed."""
     rows = []
+
+    def add(operation, version, dtype, N, host, made):
+        progress(f"{operation}, {version}, {N}")
+        firsts = [made_of.ravel()[0] for made_of in trees(host, *made, check=False).values()]
+        tree, bits = max(firsts, key=lambda tree: len(tree.terms)), same_bits(host, *made)
+        where = "the same everywhere" if bits else "others " + str(bits).split(" otherwise ")[-1].partition(" than")[0]
+        rows.append((operation, version, dtype, N, len(tree.terms), tree.depth, where))
+
     for name, operation in OPERATIONS.items():
         versions = {version: ours for version, ours in operation.ladder.items() if version != FINAL}
         for version, ours in (versions | {FINAL: operation.ours}).items():
             for dtype, N in CASES[:1] if sample else CASES:
-                if not takes(ours, dtype, N) or sample and version != FINAL:
-                    continue
-                progress(f"{name}, {version}, {N}")
-                host, made = arguments(ours, dtype, N)
-                firsts = [made_of.ravel()[0] for made_of in trees(host, *made, check=False).values()]
-                tree, bits = max(firsts, key=lambda tree: len(tree.terms)), same_bits(host, *made)
-                where = (
-                    "the same everywhere"
-                    if bits
-                    else "others " + str(bits).split(" otherwise ")[-1].partition(" than")[0]
-                )
-                rows.append((name, version, dtype, N, len(tree.terms), tree.depth, where))
+                if takes(ours, dtype, N) and (not sample or version == FINAL):
+                    add(name, version, dtype, N, *arguments(ours, dtype, N))
+    if not sample and find_spec("quack"):
+        for N in (256, 1000):
+            for name, (host, *made), (theirs, *given), _ in quacks(N):
+                add(name, FINAL, "float32", N, host, made)
+                add(name, "QuACK", "float32", N, theirs, given)
     return report.Suite(
         "bits",
         "How deep is the tree of each sum, and does a row have the same bits everywhere?",
