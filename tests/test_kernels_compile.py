@@ -307,7 +307,7 @@ def test_processes_that_compile_the_same_kernel_do_not_read_each_others_half():
 
 def test_a_folder_for_the_dsl_s_files_is_used_and_left_empty_and_changes_no_kernel_s_name(tmp_path):
     code = "from tests.test_kernels_compile import *; print(hash_of_softmax(0), compiler._environment())"
-    environment = {**os.environ, compiler.DUMP_FOLDER: str(tmp_path)}
+    environment = {**os.environ, compiler.DUMP_FOLDER: str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
     done = python("-c", code, env=environment)
     found = done.stdout.split()
     assert found == f"{hash_of_softmax(0)} {compiler._environment()}".split(), done.stderr
