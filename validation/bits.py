@@ -6,6 +6,7 @@ is tried, on rows of whole vectors and on rows that start anywhere; of its resul
 
 from __future__ import annotations
 
+from importlib.metadata import version as version_of
 from importlib.util import find_spec
 
 from cutesim.sums import same_bits, trees
@@ -34,7 +35,9 @@ def run(sample, progress) -> report.Suite:
             for dtype, N in CASES[:1] if sample else CASES:
                 if takes(ours, dtype, N) and (not sample or version == FINAL):
                     add(name, version, dtype, N, *arguments(ours, dtype, N))
+    beside = {}
     if not sample and find_spec("quack"):
+        beside = {"quack-kernels": version_of("quack-kernels")}
         for N in (256, 1000):
             for name, (host, *made), (theirs, *given), _ in quacks(N):
                 add(name, FINAL, "float32", N, host, made)
@@ -45,4 +48,5 @@ def run(sample, progress) -> report.Suite:
         ("operation", "version", "type", "columns", "terms", "additions", "a row's bits"),
         tuple(rows),
         checked=len(rows),
+        where=report.here() | beside,
     )
