@@ -11,23 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cutesim.sums import results
+from cutesim.sums import Answer, results
 from cutesim.values.field import FIELDS, same
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """What became of two kernels on the same arguments; `same` is None where that cannot be said, `said` says it in a sentence."""
+class Comparison(Answer):
+    """What became of two kernels on the same arguments."""
 
-    same: bool | None
-    said: str
     ulps: int = 0  # the largest distance of their results, in units of the last place
-
-    def __bool__(self) -> bool:
-        return bool(self.same)
-
-    def __str__(self) -> str:
-        return self.said
 
 
 def same_formula(one, other, *args, **options) -> Comparison:

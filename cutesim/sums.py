@@ -127,18 +127,24 @@ def trees(kernel, *args, **options) -> dict:
 
 
 @dataclass(frozen=True)
-class Bits:
-    """Whether all runs made the same bits; if not, `said` is where not, and `trees` how that element was made in two of them."""
+class Answer:
+    """Whether two runs made the same, None where that cannot be said; `said` says it in a sentence."""
 
-    same: bool
+    same: bool | None
     said: str
-    trees: tuple = ()
 
     def __bool__(self) -> bool:
-        return self.same
+        return bool(self.same)
 
     def __str__(self) -> str:
         return self.said
+
+
+@dataclass(frozen=True)
+class Bits(Answer):
+    """Whether all runs made the same bits; `trees` is how the first element that differs was made in two of them."""
+
+    trees: tuple = ()
 
 
 def same_bits(kernel, *args, **options) -> Bits:
