@@ -73,7 +73,8 @@ def tool(name: str) -> str | None:
     for package, folder in PACKAGED.items():
         spec = importlib.util.find_spec(package)
         for place in spec.submodule_search_locations if spec else ():
-            for file in sorted(Path(place).glob(f"{folder}/{name}")):
+            # Triton brings a newer one for Blackwell, `ptxas-blackwell`, which takes the PTX that its `ptxas` is too old for.
+            for file in sorted(Path(place).glob(f"{folder}/{name}*"), reverse=True):
                 return str(file)
     return None
 
