@@ -205,7 +205,7 @@ RACES = ("same slot", "two stores", "shared sum", "missing barrier", "reused buf
 REFUSED = ("refused", "syntax", "missing", "signature", "unreadable", "two files", "forged", "too much", "not simulated",
            "not compiled", "not filled in")  # fmt: skip
 # What makes a wrong number comes before the wrong number; what costs only time comes last.
-LATE = ("launch", "unwritten", "unread", "uninitialised", "neutral", "lost", "index", "no column", "wrong", "ties",
+LATE = ("launch", "unwritten", "unread", "uninitialised", "neutral", "lost", "index", "no column", "wrong", "ties", "bits",
         "traffic", "exchanges")  # fmt: skip
 
 
