@@ -14,7 +14,7 @@ from pytest import approx
 
 import quack_tutorial as qt
 from quack_tutorial import card, cost, hardware, records
-from quack_tutorial.figures import rung
+from quack_tutorial.figures import rung, suites
 from quack_tutorial.records import bench, compiled, memory, parallel, pitfalls, profile, results, training
 from quack_tutorial.records.cells import default_rows
 
@@ -741,6 +741,14 @@ def test_model_what_the_step_gains():
     every = ("torch.compile", "Liger")
     assert all(0.8 * logits < gb["ours"] - gb[name] < 1.4 * logits for name in every)
     assert gb["QuACK"] == approx(gb["ours"], rel=0.01)
+
+
+def test_the_same_answer_what_waits_bring_out(on_an_h100):
+    rows = suites.recorded("delays").rows
+    assert sum(0 < bare < 1000 for _, _, bare, *_ in rows) == 1
+    silent = [waits for _, _, bare, *waits in rows if not bare]
+    assert [wrong for *_, wrong in silent].count(0) == 5
+    assert {wrong for *_, wrong in silent} == {0, 20, "hangs", "an error"}
 
 
 def test_four_gpus_gain_more_from_float32_most_of_all_where_the_exchange_weighs():
