@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import linecache
 import re
 import subprocess
 import sys
@@ -28,8 +29,6 @@ from validation import corpus
 
 BARE, DELAYED = 1000, 20
 SECONDS, AT_ONCE = 100, 10
-
-
 FILES = [Path(corpus.__file__), Path(cutesim.__file__).with_name("tests") / "dsl" / "field.py"]
 
 
@@ -50,16 +49,15 @@ def cases() -> dict:
 
 
 def wrong_results(case, bug: bool, times: int) -> int:
-    """How many of so many launches on the GPU leave other results than the case says, each after one on zeros: shared memory then
-    holds nothing right."""
+    """How many launches on the GPU leave wrong results, each after one on zeros: shared memory then holds nothing right."""
     import torch
 
     from quack_tutorial.compiler import compile_for
 
     arrays = case.arrays()
-    given = [torch.from_numpy(np.ascontiguousarray(array)).cuda() for array in arrays]
-    tensors = [tensor.clone() for tensor in given]
-    wanted = torch.from_numpy(np.ascontiguousarray(case.right(*arrays[:-1]))).cuda().to(given[-1].dtype)
+    arrays = [np.ascontiguousarray(array) for array in (*arrays, case.right(*arrays[:-1]))]
+    *given, wanted = (torch.from_numpy(array).cuda() for array in arrays)
+    tensors, wanted = [tensor.clone() for tensor in given], wanted.to(given[-1].dtype)
     compiled = compile_for(case.host, *tensors, bug)
     wrong = 0
     for _ in range(times):
@@ -74,44 +72,40 @@ def wrong_results(case, bug: bool, times: int) -> int:
 def with_delay(name: str, delay, folder: Path):
     """The case of that name in a copy of its file that has the wait."""
     path = folder / f"late_{delay.line}_{abs(hash(delay.which))}.py"
-    path.write_text(delays.delayed(Path(delay.file).read_text(encoding="utf-8"), delay), encoding="utf-8")
+    text = Path(delay.file).read_text(encoding="utf-8")
+    path.write_text(delays.delayed(text, delay), encoding="utf-8")
     return next(case for case in loaded(path) if case.name == name)
 
 
-def measure(name: str) -> None:
-    """Print, as lines of JSON, how many runs are wrong, of the right kernel and of the faulty one; where none is, of each wait [who
-    waits, how many of the right kernel's runs are wrong with it] and then how many of the faulty one's, until some are."""
+def measure(name: str, say) -> None:
+    """Say how many runs are wrong, of the right kernel and of the faulty one; where none is, of each wait [who waits, how many of
+    the right kernel's runs are wrong with it] and then how many of the faulty one's, until some are."""
     case = cases()[name]
-    print(json.dumps(wrong_results(case, False, BARE)), flush=True)
-    bare = wrong_results(case, True, BARE)
-    print(json.dumps(bare), flush=True)
+    say(wrong_results(case, False, BARE))
+    say(bare := wrong_results(case, True, BARE))
     found = simulate(case.host, *case.arrays(), True)
     with tempfile.TemporaryDirectory() as folder:
         for delay in [] if bare else delays.candidates(found):
             other = with_delay(name, delay, Path(folder))
-            text = Path(delay.file).read_text(encoding="utf-8").splitlines()[delay.line - 1].split("#")[0].strip()
-            control = wrong_results(other, False, DELAYED)
-            print(json.dumps([f"{delay.who} before `{text}`", control]), flush=True)
-            wrong = wrong_results(other, True, DELAYED)
-            print(json.dumps(wrong), flush=True)
+            text = linecache.getline(delay.file, delay.line).split("#")[0].strip()
+            say([f"{delay.who} before `{text}`", control := wrong_results(other, False, DELAYED)])
+            say(wrong := wrong_results(other, True, DELAYED))
             if wrong and not control:
                 return
 
 
 def _tried(name: str) -> tuple[list, str]:
-    """What `measure` printed in a process of its own; what ended that process, "" where nothing did."""
+    """What `measure` said in a process of its own; what ended that process, "" where nothing did."""
     command = [sys.executable, "-m", "validation.delays", name]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+        done = subprocess.run(command, capture_output=True, timeout=SECONDS)
+        ended = "ends with an error" if done.returncode else ""
+        said = re.findall(r"cudaError\w+|\w*Error: .*", done.stderr.decode())
+        printed, ended = done.stdout, said[0] if ended and said else ended
     except subprocess.TimeoutExpired as late:
-        return _lines(late.stdout), "hangs"
-    said = [line for line in done.stderr.splitlines() if "Error" in line]
-    return _lines(done.stdout), "" if done.returncode == 0 else (said or ["ends with an error"])[-1]
-
-
-def _lines(text) -> list:
-    text = text.decode() if isinstance(text, bytes) else text or ""
-    return [json.loads(line) for line in text.splitlines() if re.match(r"\[|\d", line)]
+        printed, ended = late.stdout or b"", "hangs"
+    lines = printed.decode().splitlines()
+    return [json.loads(line) for line in lines if re.match(r"\[|\d", line)], ended
 
 
 def run(sample, progress) -> report.Suite:
@@ -123,7 +117,8 @@ def run(sample, progress) -> report.Suite:
             progress(name)
             case = tried[name]
             if not lines or lines[0]:
-                mismatches.append(f"{name}: the right kernel {f'is wrong {lines[0]} times' if lines else ended}")
+                said = f"is wrong {lines[0]} times" if lines else ended
+                mismatches.append(f"{name}: the right kernel {said}")
                 continue
             if len(lines) % 2:  # the faulty kernel's runs ended it
                 lines.append(ended if ended == "hangs" else "an error")
@@ -131,7 +126,8 @@ def run(sample, progress) -> report.Suite:
             elif ended:
                 mismatches.append(f"{name}: with the wait after these the right kernel {ended}")
             (_, bare), *waits = zip(lines[::2], lines[1::2])
-            mismatches += [f"{name}: with {who} the right kernel is wrong" for (who, wrong), _ in waits if wrong]
+            bad = [who for (who, control), _ in waits if control]
+            mismatches += [f"{name}: with {who} the right kernel is wrong" for who in bad]
             shown = [(who, wrong) for (who, control), wrong in waits if wrong and not control]
             kind = simulate(case.host, *case.arrays(), True).findings[0].kind
             rows.append((case.wrong, kind, bare, len(waits), *(shown or [("" if bare else "none", 0)])[0]))
@@ -148,4 +144,4 @@ def run(sample, progress) -> report.Suite:
 
 
 if __name__ == "__main__":
-    measure(sys.argv[1])
+    measure(sys.argv[1], lambda found: print(json.dumps(found), flush=True))
