@@ -19,7 +19,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from cutesim.simulation import simulate
-from grading import corpus, diagnoses, submission
+from grading import diagnoses, submission
 from grading.diagnoses import View
 from grading.judgement import DRAWN, FAST, SCHEDULES, Case, Diagnosis, Outcome, drawn
 
@@ -183,7 +183,9 @@ def batches(rng, case, normal, odd: int) -> Iterator[Case]:
 @functools.cache
 def given():
     """The class RowEntropy of the notebook."""
-    return submission.load("row_entropy.py", corpus.IMPORTS + SOURCE, "RowEntropy")["RowEntropy"]
+    return submission.load("row_entropy.py", f"import cutlass\nimport cutlass.cute as cute\n{SOURCE}", "RowEntropy")[
+        "RowEntropy"
+    ]
 
 
 def run(few: int, rows: np.ndarray) -> np.ndarray:

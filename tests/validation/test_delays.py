@@ -7,7 +7,7 @@ from cutesim import delays
 from cutesim.command import main
 from cutesim.simulation import simulate
 from validation import corpus
-from validation.delays import cases, with_delay
+from validation.delays import FILES, cases, with_delay
 
 CASES = cases()
 
@@ -33,20 +33,11 @@ def test_a_fault_of_every_order_has_no_wait_to_offer():
 
 
 def test_the_command_writes_a_file_for_each_wait_and_each_has_the_race_at_its_line(tmp_path, capsys):
-    kernel = tmp_path / "racy.py"
-    kernel.write_text(
-        "import cutlass\nimport cutlass.cute as cute\n\n\n"
-        "@cute.kernel\ndef kernel(x: cute.Tensor, out: cute.Tensor):\n"
-        "    t, _, _ = cute.arch.thread_idx()\n"
-        "    s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(64), 16)\n"
-        "    s[t] = x[t]\n    out[t] = s[63 - t]\n\n\n"
-        "@cute.jit\ndef host(x: cute.Tensor, out: cute.Tensor):\n"
-        "    kernel(x, out).launch(grid=[1, 1, 1], block=[64, 1, 1])\n"
-    )
-    words = ["x=f32:64", "out=f32:64:nan"]
-    assert main(["check", f"{kernel}:host", *words, "--delays", str(tmp_path / "late")]) == 1
-    assert "warp 0 waits 4 ms before line 9" in capsys.readouterr().out
-    written = sorted((tmp_path / "late").iterdir())
+    words = ["x=f32:128", "out=f32:128"]
+    assert main(["check", f"{FILES[1]}:tile_reused", *words, "--delays", str(tmp_path)]) == 1
+    line = simulate(CASES["tile_reused"].host, *CASES["tile_reused"].arrays()).findings[0].lines[0]
+    assert f"warp 0 waits 4 ms before line {line.number}" in capsys.readouterr().out
+    written = sorted(tmp_path.iterdir())
     assert len(written) == 4
-    assert main(["check", f"{written[0]}:host", *words]) == 1
-    assert "race" in capsys.readouterr().out
+    assert main(["check", f"{written[0]}:tile_reused", *words]) == 1
+    assert "Race (write after read)" in capsys.readouterr().out
