@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tomllib
 from importlib import import_module
 from xml.etree import ElementTree
 
@@ -294,16 +293,9 @@ def commands_of(root, name):
     return [line[4:].split("   #")[0].strip() for line in text.splitlines() if line.startswith("    ")]
 
 
-def test_the_install_page_s_commands_exist(root):
+def test_the_install_page_s_commands_are_understood(root):
+    """That targets and extras exist test_publishing looks at."""
     commands = commands_of(root, "book/setup.md")
-    targets = re.findall(r"^([a-z-]+):", (root / "Makefile").read_text("utf-8"), re.MULTILINE)
-    made = [target for line in commands for target in re.findall(r"\bmake ([a-z-]+)", line)]
-    assert {"lab", "book", "install"} <= set(made) <= set(targets)
-    extras = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-    text = (root / "book/setup.md").read_text("utf-8")
-    groups = re.findall(r"(?:\.\[|EXTRAS=)([a-z0-9,]+)", text)
-    named = {extra for group in groups for extra in group.split(",")}
-    assert {"jupyter", "dsl"} <= named <= set(extras)
     of_ours = (re.match(r"(?:\.venv[/\\]\S+[/\\])?quack-tutorial (.*)", line) for line in commands)
     ours = [found[1].split() for found in of_ours if found]
     assert {"doctor", "lab", "simulate", "bench"} <= {words[0] for words in ours}
