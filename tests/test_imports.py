@@ -34,9 +34,10 @@ ROOMS = {
         "__main__",
     ),
     "quack_tutorial": (
-        "above hardware machine kernel_cache reference myst",
-        "card",
+        "above hardware kernel_cache reference myst",
         "kernels compiler",
+        "machine",
+        "card",
         "machine_code occupancy shipped",
         "operations",
         "records",
