@@ -35,7 +35,7 @@ class Norm(RowKernel):
     def __init__(self, dtype, N, promise="aligned", **given):
         super().__init__(dtype, N, promise, **given)
         self.exchange = RowExchange(self.config, sets=2 if self.centred else 1)
-        self.pipeline = RowPipeline(dtype, self.tile, tensors=1)  # x comes through shared memory if `stages` says so
+        self.pipeline = RowPipeline(dtype, self.tile, tensors=1, stages=self.config.stages)  # x alone
         self.weights = RowWeights(self.tile)
 
     def run(self, stream, mX, mW, mO, mRstd, eps, mB=None, mR=None, mResidualOut=None, mMean=None):

@@ -106,7 +106,7 @@ class NormBackward(RowKernel):
         if tile.has_head and config.stages == 1:
             config.refuse("rows that start anywhere need no stage or at least two, so stages must not be 1")
         self.exchange = RowExchange(config, values=2 if self.centred else 1, sets=2)
-        self.pipeline = RowPipeline(dtype, tile, tensors=2)
+        self.pipeline = RowPipeline(dtype, tile, tensors=2, stages=config.stages)
         # Where all of a row is in vectors, threads add up the sums of the block's rows through shared memory.
         in_vectors = promise == "aligned" and tile.singles == 0 and tile.vector_size >= 4
         self.sums_through_smem = tile.rows_per_block > 1 and in_vectors

@@ -41,7 +41,8 @@ PROMISES = ("aligned", "congruent", "any")
 
 
 class Place(NamedTuple):
-    """Where a thread is: in which row, and where in it."""
+    """Where a thread is: in which row, and where in it. A branch in a kernel that names a place would make variables of all its
+    fields, constants too: take the field first, `row = place.row`."""
 
     row: Any  # the row's number in the tensor
     exists: Any  # whether there is such a row
@@ -246,6 +247,12 @@ def existing(row, mX):
     """`row`, or the last row where there is no such row: what is loaded without a branch must be somewhere. A load behind a branch
     is moved down to where its value is needed, and then memory is waited for twice."""
     return cutlass.min(row, mX.shape[0] - 1)
+
+
+def keep_loads_above():
+    """The compiler would move a load down to where its value is needed, behind a row that is waited for. It moves none across a
+    barrier, and one of a warp that is together anyway costs next to nothing."""
+    cute.arch.sync_warp()
 
 
 def in_words(tensor):
