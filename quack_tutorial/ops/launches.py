@@ -222,7 +222,9 @@ def runner_for(device, kernel, specs):
 def card_of(device):
     """The GPU whose sizes kernels for tensors of `device` have: torch's current one; elsewhere the one that is selected."""
     if device != "cuda":
-        return shipped.selected()
+        from quack_tutorial import card
+
+        return card.selected()
     capability = torch.cuda.get_device_capability()
     return SimpleNamespace(capability=capability, **hardware.sm_of(capability))
 
