@@ -40,8 +40,7 @@ comes out).
 """
 
 from quack_tutorial.ops.cross_entropy import cross_entropy, cross_entropy_with_grad
-from quack_tutorial.ops.layernorm import layernorm
-from quack_tutorial.ops.rmsnorm import rmsnorm
+from quack_tutorial.ops.norms import layernorm, rmsnorm
 from quack_tutorial.ops.softmax import softmax
 
 __all__ = [
