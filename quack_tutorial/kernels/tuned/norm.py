@@ -94,7 +94,7 @@ class Norm(RowKernel):
     @cute.jit
     def load(self, mX, mR, arriving, place):
         """This thread's part of its row of x, as registers to be used again, and of h = x + residual, in float32."""
-        tXrX = self.pipeline.take(arriving, 0, mX, place)
+        (tXrX,) = self.pipeline.take(arriving, (mX,), place)
         h = tXrX.load().to(cutlass.Float32)
         if cutlass.const_expr(mR is not None):
             h += self.tile.load(mR, place).load().to(cutlass.Float32)

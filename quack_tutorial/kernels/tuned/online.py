@@ -38,21 +38,16 @@ def online_max_sum(tile, mX, place, terms: cutlass.Constexpr):
     max_thread, sum_thread = -cutlass.Float32.inf, cutlass.Float32(0.0)
     # Pieces that every row has whole without looking where it ends, then the last one or two.
     for piece in range(tile.whole_pieces):
-        rX = in_piece(tile, mX, place, piece, tile.vectors)
-        max_thread, sum_thread = with_piece(rX, terms, max_thread, sum_thread)
+        max_thread, sum_thread = with_piece(max_thread, sum_thread, terms, tile, mX, place, piece, tile.vectors)
     for piece in cutlass.range_constexpr(tile.whole_pieces, tile.pieces):
-        rX = in_piece(tile, mX, place, piece, tile.certain)
-        max_thread, sum_thread = with_piece(rX, terms, max_thread, sum_thread)
+        max_thread, sum_thread = with_piece(max_thread, sum_thread, terms, tile, mX, place, piece, tile.certain)
     return max_thread, sum_thread
 
 
-def in_piece(tile, mX, place, piece, certain):
-    """This thread's vectors of one piece, the first `certain` of them in the row; -inf where it has none."""
-    return tile.load(mX, place._replace(piece=piece), fill=-math.inf, certain=certain)
-
-
-def with_piece(rX, terms, max_old, sum_old):
-    """The pair with one more piece. Its maximum comes first: then it is one exponential an element, and one for the sum so far."""
+def with_piece(max_old, sum_old, terms, tile, mX, place, piece, certain):
+    """The pair with one more piece of the row, in which the first `certain` vectors of a thread are. The piece's maximum comes first:
+    then it is one exponential an element, and one for the sum so far."""
+    rX = tile.load(mX, place._replace(piece=piece), fill=-math.inf, certain=certain)
     max_new = thread_max(rX, max_old)
     reference = finite_or_zero(max_new)
     scaled = sum_old * exp_flushed(max_old - reference)

@@ -68,14 +68,11 @@ class RowPipeline:
         if self.stages:
             cute.arch.mbarrier_wait(arriving.mbar + turn % self.stages, turn // self.stages % 2)
 
-    def take(self, arriving, k, mX, place, turn=0):
-        """This thread's part of its row: of tensor k in shared memory, or, if it is not copied there, of mX."""
-        copied = self.stages > 0 and k < self.tensors
-        return self.load(arriving, k, place, turn) if copied else self.tile.load(mX, place)
-
-    def take_both(self, arriving, tensors, place, turn=0):
-        """The same of two tensors."""
-        return [self.take(arriving, k, mX, place, turn) for k, mX in enumerate(tensors)]
+    def take(self, arriving, tensors, place, turn=0):
+        """This thread's part of its row of each tensor: from shared memory, or, if no copies bring rows there, from `tensors`."""
+        if self.stages:
+            return [self.load(arriving, k, place, turn) for k in range(self.tensors)]
+        return [self.tile.load(mX, place) for mX in tensors]
 
     @cute.jit
     def open(self, place):

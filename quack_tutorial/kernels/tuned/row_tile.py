@@ -59,9 +59,8 @@ class RowTile:
     configuration has `vectors_at_once`, as many as it takes with so many vectors a thread, which a kernel goes through one after
     the other, or in blocks that do not know of each other. `promise` is one of the table above.
 
-    What is known of every row, wherever it starts: of a thread's vectors in any piece the first `certain` are in it, and of
-    vectors that begin one later the first `certain_next`; of its pieces the first `whole_pieces`, and `in_last` vectors of the
-    last one."""
+    What is known of every row, wherever it starts: of a thread's vectors in any piece the first `certain` are in it, and of vectors
+    that begin one later the first `certain_next`; of its pieces the first `whole_pieces`, and `in_last` vectors of the last."""
 
     hinted = True  # L2 is asked to keep what is loaded, see `cache_hints`
     wide = True  # rows keep the promise; else they are read and written one element at a time
@@ -186,8 +185,7 @@ class RowTile:
         return col
 
     def vectors_of(self, mX, rX, place):
-        """The copy atom for `mX`, this thread's vectors in it, ((elements of an atom, atoms), 1, vectors), and in the registers
-        rX."""
+        """The copy atom for `mX`, and this thread's vectors in it and in rX, ((elements of an atom, atoms), 1, vectors)."""
         dtype = mX.element_type
         bits = dtype.width
         if self.wide and self.vector_size > 1:
@@ -227,8 +225,7 @@ class RowTile:
             cute.copy(atom, source, target)
 
     def inside(self, i, place, certain=False, checks_row=False):
-        """Whether this thread's vector i is in the row, and with `checks_row` whether there is such a row: a Boolean; None where
-        that is `certain`."""
+        """Whether this thread's vector i is in the row, with `checks_row` in a row that exists: a Boolean; None if `certain`."""
         if certain:
             return place.exists if checks_row else None
         limit = place.body - place.piece * self.width

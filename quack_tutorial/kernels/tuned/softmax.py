@@ -99,5 +99,5 @@ class SoftmaxBackward(RowKernel):
 
     def load(self, arriving, mY, mDY, place):
         """This thread's part of y, as registers to be used again, and of y and dy in float32."""
-        tXrY, tXrDY = self.pipeline.take_both(arriving, (mY, mDY), place)
+        tXrY, tXrDY = self.pipeline.take(arriving, (mY, mDY), place)
         return tXrY, tXrY.load().to(cutlass.Float32), tXrDY.load().to(cutlass.Float32)
