@@ -45,7 +45,7 @@ def online_max_sum(tile, mX, place, terms: cutlass.Constexpr):
 
 
 def with_piece(max_old, sum_old, terms, tile, mX, place, piece, certain):
-    """The pair with one more piece of the row, in which the first `certain` vectors of a thread are. The piece's maximum comes first:
+    """The pair with one more piece of the row, in which each thread's first `certain` vectors are. First comes the piece's maximum:
     then it is one exponential an element, and one for the sum so far."""
     rX = tile.load(mX, place._replace(piece=piece), fill=-math.inf, certain=certain)
     max_new = thread_max(rX, max_old)
