@@ -187,12 +187,12 @@ def _prepare(norm, input, weight, bias, residual, eps, with_stats):
         promise = launches.promise(*(matrix for matrix in (x, r, launches.one_row(x)) if matrix is not None))
         run = _kernel(norm, x.device.type, *names, N, promise, residual is not None, with_stats)
         run, are_matrices = launches.guarded(run, x.device), x is input and r is residual
-    on_boundary = all(_on_boundary(vector) is vector for vector in (weight, bias))
+    on_boundary, none = all(_on_boundary(vector) is vector for vector in (weight, bias)), (None,) * len(norm.stats)
 
     def launch(input, weight, bias, residual):
         out = empty_like(input)
         h = None if residual is None else torch.empty_like(out)
-        stats = [_row_vector(input) if with_stats else None for _ in norm.stats]
+        stats = [_row_vector(input) for _ in norm.stats] if with_stats else none
         if not on_boundary:
             weight, bias = _on_boundary(weight), _on_boundary(bias)
         if not input.numel():
