@@ -169,8 +169,10 @@ def _number(text) -> float:
 def row_of(launch: Launch, sources: dict, compiled: Compiled, hot=HOT, most=MOST) -> dict:
     """A launch as a record has it; `sources` numbers the (file, function, text, which of such) of lines, and takes up new ones."""
     lines, total = {}, sum(entry[3]["samples"] for entry in launch.code)
-    for offset, (_, place, text, counters) in enumerate(launch.code):
-        lines.setdefault(compiled.place(place), []).append((offset, text, counters))
+    said = [compiled.place(place) for _, place, *_ in launch.code]
+    places = machine_code.placed([f"{text};" for *_, text, _ in launch.code], said)
+    for offset, (place, (*_, text, counters)) in enumerate(zip(places, launch.code)):
+        lines.setdefault(place, []).append((offset, text, counters))
     kept = []
     for place, code in lines.items():
         key = -1

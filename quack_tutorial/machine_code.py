@@ -127,7 +127,8 @@ def assembled(ptx: str, listed=True) -> Code | None:
             sass.append(line)
             places.append(place if line.endswith(";") else None)
     counts = iter([int(found[1] or 0) for line in ranges.splitlines() if (found := LIVE.search(line))])
-    return Code(*said, tuple(sass), tuple(places), tuple(next(counts, 0) if line.endswith(";") else 0 for line in sass))
+    live = tuple(next(counts, 0) if line.endswith(";") else 0 for line in sass)
+    return Code(*said, tuple(sass), tuple(placed(sass, places)), live)
 
 
 def of(host_fn, *args) -> Code:
@@ -190,6 +191,37 @@ def moved_bytes(name: str) -> int:
     return int(width[1]) // 8 if width else 4
 
 
+def _parts(line: str) -> tuple[str | None, str, set[int], set[int]] | None:
+    """(guard, name, numbers of the registers written, and read) of an instruction; None of a label. Of what is not a load only the
+    first register that it writes."""
+    if (instruction := INSTRUCTION.match(line)) is None:
+        return None
+    guard, name, operands = instruction.groups()
+    operands = [one for one in operands.split(", ") if not re.fullmatch(r"!?U?P[\dT]", one)]
+    target = None if name.startswith(STORES) or not operands else REGISTER.match(operands[0])
+    reads = operands[1:] if target else operands
+    read = {int(r[1]) + k for r in REGISTER.finditer(", ".join(reads)) for k in range(2 if r[2] else 1)}
+    width = max(1, moved_bytes(name) // 4) if name.startswith("LD") else 1
+    return guard, name, set(range(int(target[1]), int(target[1]) + width)) if target else set(), read
+
+
+def placed(sass, places) -> list:
+    """The places of instructions, where one that the compiler gives no line, but the decorator's, is at the line of the load whose
+    value it is the first to read: that is where a conversion of what was loaded is lost."""
+    places, loaded = list(places), {}  # register -> the load that its value is from
+    for n, line in enumerate(sass):
+        if (parts := _parts(line)) is None:
+            continue
+        _, name, written, read = parts
+        of = {loaded[register] for register in read & loaded.keys()}
+        if of and (places[n] is None or source_line(*places[n])[1].startswith("@cute.")):
+            places[n] = places[max(of)] or places[n]
+        loaded = {register: load for register, load in loaded.items() if load not in of and register not in written}
+        if name.startswith(("LDG", "LDS")):
+            loaded |= dict.fromkeys(written, n)
+    return places
+
+
 def in_flight(sass) -> tuple[int, ...]:
     """The most loads from global memory that wait at once, in each stretch of code that has loads.
 
@@ -198,18 +230,13 @@ def in_flight(sass) -> tuple[int, ...]:
     """
     waiting, most = [], [0]
     for line in sass:
-        instruction = INSTRUCTION.match(line)
-        if instruction is None:  # a label
+        if (parts := _parts(line)) is None:  # a label
             most.append(0)
             continue
-        guard, name, operands = instruction.groups()
-        operands = [one for one in operands.split(", ") if not re.fullmatch(r"!?U?P[\dT]", one)]
-        reads = operands if name.startswith(STORES) else operands[1:]
-        read = {int(r[1]) + k for r in REGISTER.finditer(", ".join(reads)) for k in range(2 if r[2] else 1)}
+        guard, name, written, read = parts
         waiting = [target for target in waiting if not target & read]
         if name.startswith("LDG."):
-            first = int(REGISTER.match(operands[0])[1])
-            waiting.append(set(range(first, first + max(1, moved_bytes(name) // 4))))
+            waiting.append(written)
             most[-1] = max(most[-1], len(waiting))
         elif name.startswith(ENDS):
             most.append(0)

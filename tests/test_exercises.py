@@ -158,6 +158,12 @@ WRONG = {
         "lse * exp": "exp",
         "gradient += 2.0": "gradient = 2.0",
     },
+    ("11", "MendedNorm"): {
+        "(x[k] - mean) * (x[k] - mean)": "(mX[row, 256 * k + tidx] - mean) * (x[k] - mean)",
+        "buffer[1, None, None]": "buffer[0, None, None]",
+        "(x[k] - mean) * rstd": "x[k] * rstd",
+        "* mW[256 * k + tidx]": "* mW[tidx]",
+    },
     ("14", "added"): {
         "added(numbers[:half]) + added(numbers[half:])": "numbers[0] + added(numbers[1:])",
         "+ added(numbers[half:])": "",

@@ -37,6 +37,21 @@ def test_loads_wait_until_what_they_bring_is_read():
     assert [line.split()[-2:] for line in table.splitlines()[:2]] == [["one", "none"], ["18", "2"]]
 
 
+def test_a_conversion_that_the_compiler_gives_no_line_is_at_the_line_of_its_load(tmp_path):
+    file = tmp_path / "own.py"
+    file.write_text("@cute.kernel\ndef kernel():\n    x = y\n    z = 1\n")
+    code = (
+        ("LDG.E.64 R4, desc[UR4][R2.64] ;", 3),  # writes R4 and R5
+        ("IMAD.U32 R6, R5, 0x10000, RZ ;", 1),  # converts
+        ("IADD3 R7, R4, R4, RZ ;", 1),  # comes second
+        ("LDS R8, [R7] ;", 4),
+        ("FADD R9, R8, R8 ;", 3),  # has a line
+        ("EXIT ;", 1),
+    )
+    places = machine_code.placed([text for text, _ in code], [(str(file), line) for _, line in code])
+    assert [line for _, line in places] == [3, 3, 1, 4, 3, 1]
+
+
 def test_the_fifth_load_of_chapter_1_s_lowest_mark_takes_the_registers_of_the_first():
     at_once = {name: max(machine_code.in_flight(code.sass)) for name, code in listings.counted().items()}
     assert at_once == {"a plain loop": 1, "unroll=4": 1, "four a turn": 4, "stream 16 x 8": 4}

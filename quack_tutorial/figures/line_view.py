@@ -25,7 +25,7 @@ from .suites import Shown
 from .theme import asset
 
 NO_LINE = {  # what the compiler puts at a decorator: of the function that launches, and of the kernel
-    "@cute.jit": ("of no line", "end, branches, constants: what the compiler adds"),
+    "@cute.jit": ("of no line", "loops, conversions, the end: what the compiler adds"),
     "@cute.kernel": ("of no line", "beginning: the first instructions, arguments, comparisons"),
 }
 LEAST = 0.005  # of the samples; of less a line shows no bar
