@@ -27,9 +27,6 @@ Each layer imports those above it in this table, and none below (`hopper` and `t
 | `mutants`      | a kernel with one step removed or altered, and what is then found                            |
 | `files`, `command`, `pytest_plugin` | somebody's own file: `cutesim check FILE.py`, and a fixture             |
 
-`python -m cutesim script.py` runs a script that imports cutlass where the DSL is not installed; `python -m cutesim check` is the
-command.
-
 It is independent and not NVIDIA's; it reads source that the reader or this project wrote, never what the DSL emitted.
 It shows what a kernel does, not how long it takes.
 """

@@ -229,3 +229,15 @@ def test_every_lazy_name_is_where_it_is_said_to_be(package):
         assert getattr(module, name) is getattr(importlib.import_module(home), name)
     with pytest.raises(AttributeError, match="no attribute 'simulat'; it has"):
         _ = module.simulat
+
+
+def test_a_first_check_loads_no_more_of_numpy_than_it_needs():
+    """numpy.ma, which the first call of np.unique loads, takes longer than a small kernel; in a browser several times as long."""
+    code = (
+        "import sys, numpy as np; from cutesim.simulation import simulate\n"
+        "from quack_tutorial.kernels.reduce import ClusterReduce\n"
+        "x, out = np.ones((1, 256), np.float32), np.zeros((1, 2), np.float32)\n"
+        "assert simulate(ClusterReduce(blocks=2, threads_per_block=64), x, out).ok and (out == 256).all()\n"
+        "print('numpy.ma' in sys.modules)"
+    )
+    assert python("-c", code, check=True).stdout == "False\n"

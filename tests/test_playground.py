@@ -10,8 +10,6 @@ import io
 import json
 import random
 import re
-import shutil
-import subprocess
 from collections import Counter
 from itertools import product
 
@@ -25,12 +23,12 @@ from cutesim.layouts import layout as la
 from cutesim.layouts import layout_algebra as algebra
 from cutesim.layouts.layout import Layout, text
 from quack_tutorial.figures.theme import ROLES
+from tests.javascript import evaluated
 from tests.test_predictions import driven, with_static
 
 CASES = 2000
 RUN = """
-const L = require(process.argv[1]);
-const cases = JSON.parse(require("fs").readFileSync(0, "utf8"));
+const L = require(%s), cases = %s;
 const kernel = (spec) => { const c = L.tiledCopy(spec); return { code: L.codeOfCopy(spec, c), places: c.places }; };
 const asked = (spec) => {
   const c = L.tiledCopy(spec), all = [];
@@ -41,7 +39,7 @@ const asked = (spec) => {
   return all;
 };
 const operate = (name, a, b) => { const r = L.operate(name, a, b); return [r.code, L.text(r.layout)]; };
-const answers = cases.map(([expression]) => {
+const answers = cases.map((expression) => {
   try { return new Function("L", "t", "kernel", "asked", "operate", "return " + expression)(L, L.text, kernel, asked, operate); }
   catch (error) { if (error instanceof L.LayoutError) return "refused"; throw error; }
 });
@@ -52,18 +50,8 @@ console.log(JSON.stringify(answers));
 @pytest.fixture(scope="module")
 def ask(root):
     """A function from JavaScript expressions, which see `L` and `t`, to their values; "refused" where one says no."""
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("Node.js is not installed")
-
-    def evaluate(expressions):
-        command = [node, "-e", RUN, str(root / "book/static/layout.js")]
-        text_in = json.dumps([[e] for e in expressions])
-        done = subprocess.run(command, input=text_in, capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, done.stderr[-2000:]
-        return json.loads(done.stdout)
-
-    return evaluate
+    file = json.dumps(str(root / "book/static/layout.js"))
+    return lambda expressions: evaluated(RUN % (file, json.dumps(expressions)))
 
 
 # Random layouts ------------------------------------------------------------------------------------------------------
@@ -327,12 +315,8 @@ def loaded(file):
 
 @pytest.fixture(scope="module")
 def ready(root):
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("Node.js is not installed")
-    show = "globalThis.window = {}; console.log(JSON.stringify(require(process.argv[1])))"
-    command = [node, "-e", show, str(root / "book/static/playground.js")]
-    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    file = json.dumps(str(root / "book/static/playground.js"))
+    return evaluated(f"globalThis.window = {{}}; console.log(JSON.stringify(require({file})))")
 
 
 def operation(fields):

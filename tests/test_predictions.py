@@ -4,7 +4,6 @@ import json
 import random
 import re
 import shutil
-import subprocess
 from html import escape, unescape
 
 import pytest
@@ -13,6 +12,7 @@ import quack_tutorial as qt
 from quack_tutorial import notebook
 from quack_tutorial.figures import theme
 
+from .javascript import evaluated
 from .test_site import browsed
 
 CELL = re.compile(r"```\{code-cell\} ipython3\n(?::tags: [^\n]*\n\n|---\n.*?\n---\n)?(.*?)\n```\n", re.DOTALL)
@@ -63,14 +63,9 @@ CASES = [(value, guess, verdict) for value, typed in TYPED.items() for guess, ve
 
 def javascript(root, script):
     """What `script` writes to `said`, run by Node.js beside the page's own rules."""
-    if shutil.which("node") is None:
-        pytest.skip("Node.js is not installed")
     rules = (root / "book/static/predict.js").read_text("utf-8")
     page = "const document = { addEventListener() {} }, said = [];"
-    program = "\n".join([page, rules, script, "console.log(JSON.stringify(said));"])
-    done = subprocess.run(["node", "-"], input=program, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return evaluated("\n".join([page, rules, script, "console.log(JSON.stringify(said));"]))
 
 
 def fields_of(answer):

@@ -149,12 +149,6 @@ def test_the_readme_has_a_line_for_each_chapter_and_module(root):
     assert rooms == lines
 
 
-def test_the_readmes_commands_are_targets_of_make(root):
-    commands = re.findall(r"(?:^ {4}|`)make ([a-z-]+)", (root / "README.md").read_text("utf-8"), re.MULTILINE)
-    targets = re.findall(r"^([a-z-]+):", (root / "Makefile").read_text("utf-8"), re.MULTILINE)
-    assert {"book", "test"} <= set(commands) <= set(targets)
-
-
 # The command line -----------------------------------------------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""What workflows and containers run exists: targets, scripts, tests, extras. Whether they run is seen where they run."""
+"""What workflows, containers and pages run exists: targets, scripts, tests, extras. Whether they run is seen where they run."""
 
 import json
 import re
@@ -20,12 +20,14 @@ def commands_of(root, name):
 
 def assert_exists(root, commands):
     targets = set(re.findall(r"^([a-z-]+):", (root / "Makefile").read_text("utf-8"), re.MULTILINE))
-    assert set(re.findall(r"\bmake ([a-z-]+)", commands)) <= targets
-    paths = re.findall(r"(?<![\w/.])(?:tests|scripts|quack_tutorial|\.ci)/?[\w./-]*", commands)
+    made = set(re.findall(r"\bmake ([a-z-]+)", commands))
+    assert made <= targets
+    paths = re.findall(r"(?<![\w/.])(?:tests|scripts|quack_tutorial|\.ci)/[\w./-]*", commands)
     assert [path for path in paths if not (root / path).exists()] == []
     extras = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-    for named in re.findall(r"\.\[([a-z0-9,]+)\]", commands):
-        assert set(named.split(",")) <= set(extras)
+    named = {one for group in re.findall(r"(?:\.\[|EXTRAS=)([a-z0-9,]+)", commands) for one in group.split(",")}
+    assert named <= set(extras)
+    return made | named
 
 
 def test_every_workflow_is_looked_at(root):
@@ -35,6 +37,14 @@ def test_every_workflow_is_looked_at(root):
 @pytest.mark.parametrize("name", WORKFLOWS)
 def test_what_a_workflow_runs_exists(root, name):
     assert_exists(root, commands_of(root, name))
+
+
+@pytest.mark.parametrize(
+    "name, least", [("README.md", {"book", "test"}), ("book/setup.md", {"lab", "book", "install", "jupyter", "dsl"})]
+)
+def test_what_a_page_says_to_type_exists(root, name, least):
+    text = (root / name).read_text("utf-8")
+    assert least <= assert_exists(root, "\n".join(re.findall(r"^ {4}.*|`[^`\n]+`", text, re.MULTILINE)))
 
 
 def test_what_the_containers_run_exists(root):

@@ -201,16 +201,5 @@ def test_ipython_shows_the_sentence_alone():
     ]
 
 
-def test_a_script_on_the_simulator_ends_with_the_sentence_alone(tmp_path):
-    script = tmp_path / "script.py"
-    call = "import numpy as np, quack_tutorial as qt\nx = np.zeros(32, np.float32)\nqt.launch(double, x, x.copy())"
-    script.write_text(KERNEL.format(value="2 * mX[tidx]", threads=64) + call)
-    done = python("-m", "cutesim", str(script))
-    assert done.returncode == 1 and done.stdout == ""
-    assert done.stderr.splitlines()[-1] == "    script.py:7:  mO[tidx] = 2 * mX[tidx]"
-    assert done.stderr.startswith("script.py:7: Out of bounds")
-    assert len(done.stderr.splitlines()) == 2
-
-
 def test_pythons_import_is_left_as_it_is():
     assert builtins.__import__ is not loading.answering_import

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import uses
 from dsl import blamed as k
-from running import python
 
 from cutesim import NotSimulated
 from cutesim.simulation import simulate
@@ -55,24 +54,6 @@ def test_a_host_function_may_touch_its_tensors():
     wanted[:4] = wanted[:4] * 3 + np.arange(4)
     np.testing.assert_array_equal(x, wanted)
     assert run.printed == ("12.000000 6.000000\n",) and len(run.trace) == 0
-
-
-def test_a_script_that_compiles_where_there_is_no_dsl_is_told_how_to_run(tmp_path):
-    (tmp_path / "script.py").write_text(
-        "import numpy as np\nimport cutlass.cute as cute\n"
-        "@cute.jit\ndef nothing(x: cute.Tensor):\n    pass\n"
-        "x = np.zeros(4, np.float32)\ncute.compile(nothing, x)(x)\n"
-    )
-    without = (
-        "import importlib.util, runpy, sys\n"
-        "find = importlib.util.find_spec\n"
-        "importlib.util.find_spec = lambda name, *rest: None if name in ('cutlass', 'cuda') else find(name, *rest)\n"
-        "from cutesim.__main__ import main\nmain(sys.argv[1:])\n"
-    )
-    ran = python("-c", without, str(tmp_path / "script.py"))
-    assert ran.returncode == 1
-    assert "nothing is a @cute.jit function and the CuTe DSL is not installed here" in ran.stderr
-    assert "cutesim check FILE.py" in ran.stderr and "IndexError" not in ran.stderr
 
 
 def loaded(cases, folder):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from dsl.cluster import Exchange, ReadEarly, leaves, pair
+from dsl.cluster import Exchange, leaves, pair, reads_early
 
 from cutesim.simulation import simulate
 
@@ -20,7 +20,7 @@ def test_without_the_fault_there_is_no_finding(schedule):
 def test_a_read_before_the_wait_is_legal_and_stale():
     """What chapter 6 says of it; `tests/gpu/test_cluster_reduce_gpu.py` asks a GPU the same."""
     out = np.zeros(2, np.float32)
-    run = simulate(ReadEarly(), np.zeros(4, np.int32), out, 3)
+    run = simulate(reads_early, np.zeros(4, np.int32), out, 3)
     assert not run.ok
     assert {finding.kind for finding in run.findings} <= {"race", "read before arrival"}
     assert out.tolist() == [7, 8]

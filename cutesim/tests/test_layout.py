@@ -1,4 +1,4 @@
-"""Layouts against three independent answers: brute force, the package tensor-layouts, and CuTe DSL itself.
+"""Layouts against two independent answers: brute force, and CuTe DSL itself. A third is the playground's own: test_playground.
 
 CASES is one table for two systems: each expression is evaluated with our functions and, where CuTe DSL is installed,
 with its functions of the same names; both must print the same text.
@@ -431,58 +431,6 @@ def test_the_common_vector_is_contiguous_in_both(a, data):
     run = list(range(la.size(common)))
     assert [a(i) for i in by_hand(common)] == run == [b(i) for i in by_hand(common)]
     assert algebra.max_common_vector(a, b) == len(run)
-
-
-# ---- tensor-layouts -------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def oracle():
-    return pytest.importorskip("tensor_layouts", reason="tensor-layouts is not installed")
-
-
-def same_as(oracle, ours, theirs, *args, exactly=True):
-    """Compare one call. Both may refuse; if one alone does, or the results differ, the test fails."""
-
-    def result(function, convert):
-        try:
-            return function(*map(convert, args))
-        except ValueError:  # LayoutError is one
-            return None
-
-    mine = result(ours, lambda x: x)
-    other = result(theirs, lambda x: oracle.Layout(x.shape, x.stride) if isinstance(x, la.Layout) else x)
-    if mine is None or other is None:
-        assert mine is other is None, f"{args}: {mine} and {other}"
-    elif isinstance(mine, int):
-        assert mine == other, args
-    elif exactly:
-        assert (mine.shape, mine.stride) == (other.shape, other.stride), args
-    else:
-        assert by_hand(mine) == [other(i) for i in range(oracle.size(other))], args
-
-
-@examples
-@given(a=layouts(extents=(2, 3, 4, 6, 8)), b=layouts(extents=(2, 3, 4, 6, 8)))
-def test_compact_layouts_as_in_tensor_layouts(oracle, a, b):
-    same_as(oracle, algebra.coalesce, oracle.coalesce, a)
-    same_as(oracle, algebra.composition, oracle.compose, a, b)
-    same_as(oracle, algebra.complement, oracle.complement, a, 96)
-    same_as(oracle, algebra.right_inverse, oracle.right_inverse, a)
-    same_as(oracle, algebra.left_inverse, oracle.left_inverse, a)
-    same_as(oracle, algebra.logical_divide, oracle.logical_divide, a, b)
-    same_as(oracle, algebra.logical_product, oracle.logical_product, a, b)
-    same_as(oracle, algebra.max_common_vector, oracle.max_common_vector, a, b)
-    if la.rank(a) == la.rank(b):
-        same_as(oracle, algebra.blocked_product, oracle.blocked_product, a, b)
-        same_as(oracle, algebra.raked_product, oracle.raked_product, a, b, exactly=False)
-
-
-@examples
-@given(a=layouts(extents=(2, 3, 4, 8), strides=ANY), b=layouts(extents=(2, 3, 4, 8), strides=ANY))
-def test_any_strides_as_in_tensor_layouts(oracle, a, b):
-    same_as(oracle, algebra.coalesce, oracle.coalesce, a)
-    same_as(oracle, algebra.composition, oracle.compose, a, b)
 
 
 # ---- errors ---------------------------------------------------------------------------------------------------------

@@ -41,7 +41,11 @@ def test_rows_that_depend_on_nothing_else_are_called_so(kernel):
 @pytest.mark.parametrize(
     ("host", "out", "where"),
     [
-        (k.by_the_number_of_rows, OUT, "mO[0] is made otherwise alone than among 5 rows (32 terms, 31 additions"),
+        (
+            k.of_rows(k.in_a_tree, of_few=k.in_a_chain),
+            OUT,
+            "mO[0] is made otherwise alone than among 5 rows (32 terms, 31 additions",
+        ),
         (k.of_rows(k.beside_a_neighbour), OUT, "mO[0] is made otherwise alone"),
         (k.of_rows(k.by_atomics), np.zeros(32, np.float32), "mO[0] is made otherwise in another order of the warps"),
     ],

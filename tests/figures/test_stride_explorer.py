@@ -2,8 +2,6 @@
 
 import json
 import re
-import shutil
-import subprocess
 from itertools import product
 
 import pytest
@@ -13,6 +11,7 @@ from quack_tutorial import figures
 from quack_tutorial.figures import stride_explorer as strides
 from quack_tutorial.figures.theme import asset
 from tests.figures import traces
+from tests.javascript import evaluated
 
 GRID = [
     (element, vector, stride, offset)
@@ -50,17 +49,13 @@ def test_a_request_counts_as_in_a_trace():
         assert strides.count(4, vector, stride // vector, offset).sectors == row["sectors"]
 
 
-def test_the_page_counts_as_python_does(tmp_path):
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("node is not installed")
+def test_the_page_counts_as_python_does():
     function = re.search(r"  function count\(.*?\n  }\n", asset("stride_explorer.js"), flags=re.S).group()
-    script = f"{function}\nconsole.log(JSON.stringify({json.dumps(GRID)}.map((g) => count(...g))));"
-    done = subprocess.run([node, "-e", script], capture_output=True, text=True, check=True)
+    said = evaluated(f"{function}\nconsole.log(JSON.stringify({json.dumps(GRID)}.map((g) => count(...g))));")
     wanted = [
         {k: getattr(strides.count(*g), k) for k in ("width", "requests", "sectors", "distinct", "asked")} for g in GRID
     ]
-    assert json.loads(done.stdout) == wanted
+    assert said == wanted
 
 
 def test_a_vector_of_more_than_16_bytes_is_refused():

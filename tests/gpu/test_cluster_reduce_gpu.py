@@ -13,7 +13,7 @@ if _problem:
     pytest.skip(f"needs a Hopper GPU and CuTe DSL: {_problem}", allow_module_level=True)
 
 import cutlass.cute as cute
-from dsl.cluster import ReadEarly
+from dsl.cluster import reads_early
 
 from quack_tutorial.kernels.reduce import ClusterReduce
 
@@ -34,6 +34,6 @@ def test_every_block_of_the_cluster_has_the_rows_result(blocks, threads):
 def test_a_read_before_the_wait_is_legal_and_stale():
     chain, out = torch.zeros(4, dtype=torch.int32, device="cuda"), torch.zeros(2, device="cuda")
     # loads of 15 ns or more: milliseconds after the read
-    compiler.launch(ReadEarly(), chain, out, 100_000)
+    compiler.launch(reads_early, chain, out, 100_000)
     torch.cuda.synchronize()
     assert out.tolist() == [7, 8]

@@ -138,32 +138,6 @@ def check_rmsnorm(x, w=None, b=None, r=None, seed=10):
         assert reference.rmsnorm_db_error(DY, *numbers(found[id(b)]), name(b.dtype)) <= 1
 
 
-@every_size
-def test_rmsnorm_and_its_gradients(N, dtype):
-    for M in (0, 1, 7):
-        x, r = randn(M, N, dtype=dtype, seed=M), randn(M, N, dtype=dtype, seed=M + 1)
-        check_rmsnorm(x, randn(N, seed=2), randn(N, dtype=dtype, seed=3), r)
-
-
-@pytest.mark.parametrize("N, dtype", [(1000, BF16), (257, F32)], ids=name)
-@pytest.mark.parametrize("vectors", ["", "w", "W", "b", "wB", "Wb", "r", "Wr"])
-def test_rmsnorm_with_what_it_can_be_given(vectors, N, dtype):
-    """w and b are float32, W and B of input's type, r a residual."""
-    given = {s.lower(): randn(N, dtype=F32 if s.islower() else dtype, seed=2) for s in vectors}
-    residual = randn(40, N, dtype=dtype, seed=4) if "r" in vectors else None
-    check_rmsnorm(randn(40, N, dtype=dtype), given.get("w"), given.get("b"), residual)
-
-
-LONG = [(1001, BF16), (3001, F32), (12289, F16), (50257, BF16)] if ON_GPU else [(1001, BF16)]
-
-
-@pytest.mark.parametrize("N, dtype", LONG, ids=name)
-def test_rmsnorm_s_gradients_where_a_block_has_many_rows(N, dtype):
-    M = 4_000_000 // N if ON_GPU else 40
-    x, r = randn(M, N, dtype=dtype), randn(M, N, dtype=dtype, seed=1)
-    check_rmsnorm(x, randn(N, seed=2), randn(N, dtype=dtype, seed=3), r)
-
-
 def check_layernorm(x, w=None, b=None, seed=10):
     """The result and all gradients; in each call with and without autograd."""
     dy, given = randn(*x.shape, dtype=x.dtype, seed=seed), [t for t in (x, w, b) if t is not None]
@@ -182,27 +156,31 @@ def check_layernorm(x, w=None, b=None, seed=10):
         assert reference.rmsnorm_db_error(DY, *numbers(gradients[-1]), name(b.dtype)) <= 1
 
 
-@every_size
-def test_layernorm_and_its_gradients(N, dtype):
-    for M in (0, 1, 7):
-        x = (randn(M, N, seed=M) + 1).to(dtype)
-        check_layernorm(x, randn(N, seed=2), randn(N, dtype=dtype, seed=3))
+# Where a block has many rows of its own.
+LONG = [(1001, BF16), (3001, F32), (12289, F16), (50257, BF16)] if ON_GPU else [(1001, BF16)]
+MANY = [(4_000_000 // N if ON_GPU else 40, N, dtype) for N, dtype in LONG]
+NORMED = [(M, N, dtype) for N, dtype in SHORT_HERE for M in (0, 1, 7)] + MANY
+
+
+@pytest.mark.parametrize("M, N, dtype", NORMED, ids=name)
+@pytest.mark.parametrize("norm", (check_rmsnorm, check_layernorm))
+def test_norms_and_their_gradients(norm, M, N, dtype):
+    x = (randn(M, N, seed=M) + (norm is check_layernorm)).to(dtype)
+    r = [randn(M, N, dtype=dtype, seed=M + 1)] if norm is check_rmsnorm else []
+    norm(x, randn(N, seed=2), randn(N, dtype=dtype, seed=3), *r)
+
+
+GIVEN = [(check_rmsnorm, given) for given in ("", "w", "W", "b", "wB", "Wb", "r", "Wr")]
+GIVEN += [(check_layernorm, given) for given in ("", "w", "W", "B")]
 
 
 @pytest.mark.parametrize("N, dtype", [(1000, BF16), (257, F32)], ids=name)
-@pytest.mark.parametrize("vectors", ["", "w", "W", "B"])
-def test_layernorm_with_what_it_can_be_given(vectors, N, dtype):
-    """w is float32, W and B of input's type."""
-    w, b = (
-        randn(N, dtype=F32 if "w" in vectors else dtype, seed=2) if kind in vectors.lower() else None for kind in "wb"
-    )
-    check_layernorm(randn(40, N, dtype=dtype), w, b)
-
-
-@pytest.mark.parametrize("N, dtype", LONG, ids=name)
-def test_layernorm_s_gradients_where_a_block_has_many_rows(N, dtype):
-    M = 4_000_000 // N if ON_GPU else 40
-    check_layernorm(randn(M, N, dtype=dtype), randn(N, seed=2), randn(N, dtype=dtype, seed=3))
+@pytest.mark.parametrize("norm, vectors", GIVEN)
+def test_norms_with_what_they_can_be_given(norm, vectors, N, dtype):
+    """w and b are float32, W and B of input's type, r a residual."""
+    given = {s.lower(): randn(N, dtype=F32 if s.islower() else dtype, seed=2) for s in vectors.replace("r", "")}
+    given |= {"r": randn(40, N, dtype=dtype, seed=4)} if "r" in vectors else {}
+    norm(randn(40, N, dtype=dtype), **given)
 
 
 @every_size

@@ -1,10 +1,8 @@
-"""The same kernels on a Hopper GPU and on the simulator: where arithmetic is exact the same bits, elsewhere the bounds."""
+"""The same kernels on a Hopper GPU and on the simulator give the same bits, where arithmetic is exact."""
 
-import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch and a Hopper GPU")
-from quack_tutorial import reference
 from quack_tutorial.compiler import CLUSTERS, dsl_problem, gpu_problem, launch
 
 PROBLEM = dsl_problem() or gpu_problem(least=CLUSTERS)
@@ -17,8 +15,6 @@ from dsl.async_copies import partly_off
 
 from cutesim.simulation import simulate
 from quack_tutorial.kernels.copy import LADDER
-from quack_tutorial.kernels.softmax import SoftmaxOnline, SoftmaxThreePass
-from quack_tutorial.kernels.tuned.softmax import Softmax
 from validation.mutation.kernels import AsyncCopy, BulkCopy, ClusterSum
 
 pytestmark = pytest.mark.gpu
@@ -85,23 +81,3 @@ def test_lanes_whose_cp_async_is_off_get_zeros(below):
     gpu, simulated = both(partly_off(below), x, torch.empty_like(x))
     assert torch.equal(gpu, simulated)
     assert torch.equal(gpu, torch.where(torch.arange(32) < below, x, 0.0))
-
-
-@pytest.mark.parametrize("N", [1, 31, 257, 1000, 4096, 16384])
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("version", ["three pass", "online", "one read"])
-def test_softmax_agrees_within_its_bounds(version, dtype, N):
-    x = (torch.randn(5, N, generator=torch.Generator().manual_seed(N)) * 4).to(dtype)
-    rows = "aligned" if N * dtype.itemsize % 16 == 0 else "congruent"
-    host = {
-        "three pass": SoftmaxThreePass(),
-        "online": SoftmaxOnline(),
-        "one read": Softmax(DTYPES[dtype], N, promise=rows),
-    }[version]
-    gpu, simulated = both(host, x, torch.empty_like(x))
-    name = str(dtype).removeprefix("torch.")
-    exact = x.double().numpy()
-    for result in (gpu, simulated):
-        assert reference.softmax_error(exact, result.double().numpy(), name) <= 1.0
-    distance = reference.ulp_distance(gpu.double().numpy(), simulated.double().numpy(), name)
-    assert (distance <= 2 * reference.softmax_tolerance(exact, name)).all(), np.max(distance)

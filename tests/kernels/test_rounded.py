@@ -20,19 +20,19 @@ def variance(x):
 
 
 @pytest.mark.parametrize(
-    "kernel, cause",
+    "two_pass, divisor, cause",
     [
-        (k.Variance(two_pass=True), ""),
-        (k.Variance(two_pass=False), "the formula is right, and rounding on the way loses the rest"),
-        (k.Variance(two_pass=True, divisor=31.0), "the formula is wrong, not the precision"),
+        (True, 32.0, ""),
+        (False, 32.0, "the formula is right, and rounding on the way loses the rest"),
+        (True, 31.0, "the formula is wrong, not the precision"),
     ],
 )
-def test_a_wrong_formula_is_told_from_rounding(kernel, cause):
+def test_a_wrong_formula_is_told_from_rounding(two_pass, divisor, cause):
+    kernel = k.variance(two_pass, divisor)
     run, wrong = checked_against(simulate, variance, kernel, (X, np.zeros(1, np.float32)), {})
     assert run.ok and len(wrong) == bool(cause)
     assert not cause or cause in wrong[0] and "In float64 the same steps give" in wrong[0]
-    divisor = kernel.divisor / 32
-    np.testing.assert_allclose(run.exact["out"], X.astype(np.float64).var() / divisor, rtol=1e-9)
+    np.testing.assert_allclose(run.exact["out"], X.astype(np.float64).var() * 32 / divisor, rtol=1e-9)
 
 
 def test_a_number_that_leaves_its_type_is_told():
@@ -49,15 +49,15 @@ def test_a_number_that_leaves_its_type_is_told():
 @pytest.mark.parametrize("how", ["", "bf16", "registers", "shared", "bits", "atomic"])
 def test_an_exact_number_survives_every_way_through_memory(how, check):
     x, out = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
-    run = simulate(k.Way(how), x, out, exact=True, check=check)
+    run = simulate(k.way(how), x, out, exact=True, check=check)
     np.testing.assert_allclose(run.exact["out"], x.astype(np.float64) / 3, rtol=1e-15)
     assert np.abs(out - run.exact["out"]).max() > 1e-8  # and the kernel's own is the rounded one
-    assert simulate(k.Way(how), x, out, check=check).exact is None
+    assert simulate(k.way(how), x, out, check=check).exact is None
 
 
 def test_what_is_cut_off_to_a_whole_number_stays_one():
     x, out = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
-    run = simulate(k.Way("whole"), x, out, exact=True)
+    run = simulate(k.way("whole"), x, out, exact=True)
     np.testing.assert_array_equal(run.exact["out"], np.arange(32) // 3)
 
 

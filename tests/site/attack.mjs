@@ -11,9 +11,9 @@
 import { createServer } from "node:http";
 import { resolve } from "node:path";
 
-import { launch, serve } from "./site.mjs";
+import { launch, serve, words } from "./site.mjs";
 
-const [site, attacks, , chromium = "/usr/bin/chromium"] = process.argv.slice(2);
+const [site, attacks] = words;
 const PAGE = "notebooks/00-ten-minute-win.html", BOX = "Code of cell 1", SETTLED = 120;
 
 let asked = 0, bareText = "";
@@ -40,7 +40,7 @@ async function clickAll(page, box) {
 }
 
 async function main() {
-  const server = await serve(resolve(site)), browser = await launch(chromium), { html, python, worker } = JSON.parse(attacks.replaceAll("ELSEWHERE", elsewhere));
+  const server = await serve(resolve(site)), browser = await launch(), { html, python, worker } = JSON.parse(attacks.replaceAll("ELSEWHERE", elsewhere));
   try {
     const context = await browser.newContext({ viewport: { width: 1280, height: 900 } }), answer = { html: {}, python: {}, worker: {}, bare: {}, bareWorker: {} };
     await context.addInitScript(() => {

@@ -1,6 +1,6 @@
 // Opens every page of a built site in Chromium, at one width or two, and prints what is wrong.
 //
-//   node check.mjs SITE [--chromium PATH] [--width 1280|390] [--half 0|1] [--search WORD] [--popovers PAGE] [--screenshots FOLDER]
+//   node check.mjs SITE [--chromium PATH] [--width 1280|390] [--half 0|1] [--search WORD] [--popovers PAGE]
 //
 // A page is opened and played through once a width, on the desktop in the light scheme and on the phone in the dark one; then the
 // scheme changes under it, as the reader's system may, and it is looked at again. With --half every other page is opened.
@@ -12,24 +12,15 @@
 // (over 700 KB compressed with all that the page asks for, or text after more than 3 s at 1.6 Mbit/s; on the phone), "search"
 // (from index.html) and "popover" (of the links of PAGE, whose links are also looked at as under a pointer, else index.html's). The exit status says only whether the check ran.
 
-import { existsSync, mkdirSync, readFileSync } from "node:fs";
-import { extname, join, resolve } from "node:path";
+import { readFileSync } from "node:fs";
+import { extname, resolve } from "node:path";
 import { gzipSync } from "node:zlib";
 
-import { accessibility, compressible, fileOf, htmlPages, launch, playOn, serve, STILL, TYPES, watch } from "./site.mjs";
+import { accessibility, compressible, fileOf, htmlPages, launch, options, playOn, serve, STILL, TYPES, watch, words } from "./site.mjs";
 
 const SCHEMES = { 1280: ["light", "dark"], 390: ["dark", "light"] }; // of each width, in the order looked at
 const MOST_KB = 700, MOST_SECONDS = 3;
 const SLOW = { offline: false, latency: 150, downloadThroughput: 1.6e6 / 8, uploadThroughput: 0.75e6 / 8 }; // bytes a second
-function readArguments(words) {
-  const options = { site: null, chromium: "/usr/bin/chromium", width: null, half: null, search: null, popovers: null, screenshots: null };
-  for (let i = 0; i < words.length; i++) {
-    if (words[i].startsWith("--")) options[words[i].slice(2)] = words[++i];
-    else options.site = resolve(words[i]);
-  }
-  if (!options.site || !existsSync(options.site)) throw new Error(`no site at ${options.site}`);
-  return options;
-}
 
 // Elements that reach past the right edge and are not inside something that scrolls by itself.
 function overflowing() {
@@ -43,12 +34,11 @@ function overflowing() {
 }
 
 // What can differ between the schemes and widths, of a page as it stands.
-async function look(page, report, screenshot) {
+async function look(page, report) {
   await page.mouse.move(0, 0); // else what the last click left under the pointer has the colours of that; see pointed()
   const wide = await page.evaluate(overflowing);
   if (wide) report("overflow", wide);
   for (const text of await accessibility(page)) report("accessibility", text);
-  if (screenshot) await page.screenshot({ path: screenshot, fullPage: true });
 }
 
 // Every link, button and row as it looks while a pointer rests on it.
@@ -311,18 +301,16 @@ async function popovers(page, base, path, width, report) {
 }
 
 async function main() {
-  const options = readArguments(process.argv.slice(2));
-  const pages = htmlPages(options.site);
-  const opened = pages.filter((path, k) => options.half === null || k % 2 === Number(options.half) || path === options.popovers);
+  const site = resolve(words[0]), pages = htmlPages(site);
+  const opened = pages.filter((path, k) => options.half === undefined || k % 2 === Number(options.half) || path === options.popovers);
   const findings = [], weights = [];
-  if (options.screenshots) mkdirSync(options.screenshots, { recursive: true });
-  const server = await serve(options.site);
-  const browser = await launch(options.chromium);
+  const server = await serve(site);
+  const browser = await launch();
   try {
-    const widths = Object.keys(SCHEMES).map(Number).filter((width) => [null, String(width)].includes(options.width));
+    const widths = Object.keys(SCHEMES).map(Number).filter((width) => [undefined, String(width)].includes(options.width));
     for (const path of widths.includes(390) ? opened : []) {
       const report = (kind, text) => findings.push({ page: path, scheme: "light", width: 390, kind, text });
-      weights.push(await weight(browser, options.site, server.base, path, report));
+      weights.push(await weight(browser, site, server.base, path, report));
     }
     for (const width of widths) {
       const [first, second] = SCHEMES[width];
@@ -330,7 +318,6 @@ async function main() {
       let current = "", scheme = first;
       const report = (kind, text) => findings.push({ page: current, scheme, width, kind, text });
       const page = await watch(context, server.base, report);
-      const screenshot = () => options.screenshots && join(options.screenshots, `${current.replace(/\.html$/, "").replaceAll("/", "-")}-${scheme}-${width}.png`);
       for (current of opened) {
         await page.goto(`${server.base}/${current}`, { waitUntil: "load" });
         await page.evaluate(() => window.MathJax?.startup?.promise);
@@ -338,16 +325,16 @@ async function main() {
         await predictions(page, report);
         await players(page, report);
         await explorers(page, report);
-        if (width === 1280) for (const path of await brokenLinks(page, options.site, server.base)) report("missing", path);
+        if (width === 1280) for (const path of await brokenLinks(page, site, server.base)) report("missing", path);
         const isPointed = width === 1280 && current === (options.popovers ?? "index.html");
-        await look(page, report, screenshot());
+        await look(page, report);
         if (isPointed) await pointed(page, report);
         await change(page, (scheme = second));
-        await look(page, report, screenshot());
+        await look(page, report);
         if (isPointed) await pointed(page, report);
         await change(page, (scheme = first));
       }
-      if (options.search) await search(page, options.site, server.base, options.search, report);
+      if (options.search) await search(page, site, server.base, options.search, report);
       if (options.popovers) await popovers(page, server.base, (current = options.popovers), width, report);
       await context.close();
     }

@@ -1,6 +1,6 @@
 // Opens a notebook in JupyterLab or Notebook 7, runs all of its cells, and does what a reader would.
 //
-//   node jupyter.mjs ADDRESS [--edits JSON] [--look only] [--shots PREFIX] [--chromium PATH]
+//   node jupyter.mjs ADDRESS [--edits JSON] [--look only] [--chromium PATH]
 //
 // ADDRESS is that of the notebook, in an application that was started with its app exposed. Prints {cells, ran, figures, players,
 // folds, unsolved, outputs, findings, seconds}: findings are sentences, empty where all is well. Every player is stepped by mouse
@@ -9,11 +9,9 @@
 // With `look only` nothing runs, and the answer is {drawings, told, spilt}: how many drawings stand in the outputs, how many lines say that
 // one is left out, and of how many the texts are seen.
 
-import { launch, watch } from "./site.mjs";
+import { launch, options, watch, words } from "./site.mjs";
 
-const [address, ...rest] = process.argv.slice(2);
-const options = { chromium: "/usr/bin/chromium", edits: "[]" };
-for (let k = 0; k < rest.length; k += 2) options[rest[k].slice(2)] = rest[k + 1];
+const [address] = words;
 
 const LONG = { timeout: 120_000 };
 // What the applications themselves say on the console, and why it is no fault of a notebook.
@@ -24,7 +22,7 @@ const HARMLESS = [
 
 const began = Date.now(), findings = [];
 const found = (kind, text) => HARMLESS.includes(`${kind}: ${text}`) || findings.push(`${kind}: ${text}`);
-const browser = await launch(options.chromium);
+const browser = await launch();
 const context = await browser.newContext({ viewport: { width: 1200, height: 1000 } });
 const page = await watch(context, new URL(address).origin, found);
 page.setDefaultTimeout(20_000);
@@ -61,7 +59,6 @@ async function lookAtAll() {
       return box.scrollHeight;
     }, at);
     await page.waitForTimeout(120);
-    if (options.shots && at % 1400 === 0) await page.screenshot({ path: `${options.shots}-${String(at).padStart(5, "0")}.png` });
     if (at > height) return;
   }
 }
@@ -78,7 +75,7 @@ if (options.look) {
 
 const outputs = [];
 let cells = [];
-for (const edit of [{}, ...JSON.parse(options.edits)]) {
+for (const edit of [{}, ...JSON.parse(options.edits ?? "[]")]) {
   cells = await runAll(edit);
   outputs.push(cells.map((cell) => cell.text));
   cells.forEach((cell, i) => cell.mayFail || cell.wrong.forEach((text) => found(`code cell ${i + 1}`, text)));

@@ -9,10 +9,9 @@ import { createServer } from "node:http";
 import { extname, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 
-import { fileOf, launch, TYPES } from "./site.mjs";
+import { fileOf, launch, TYPES, words } from "./site.mjs";
 
-const [folder, , chromium] = process.argv.slice(2);
-const site = resolve(folder), BELOW = "/a/book";
+const site = resolve(words[0]), BELOW = "/a/book";
 const READ = "notebooks/04-warp-reduce.html", RUN = "notebooks/05-block-reduce.html", UNREAD = "notebooks/06-cluster-reduce.html";
 const wrong = [];
 const expect = (isRight, text) => isRight || wrong.push(text);
@@ -42,10 +41,10 @@ const text = (path) => readFileSync(join(site, path), "utf8");
 const heading = (page) => page.locator("h1").first().innerText({ timeout: 10000 }).catch(() => "");
 
 // Whether a file is kept, with these words in it, once it is or after twenty seconds.
-async function isKept(page, path, words = "") {
-  const look = async ([url, words]) => ((await (await caches.match(url))?.text()) ?? null)?.includes(words) ?? false;
+async function isKept(page, path, text = "") {
+  const look = async ([url, text]) => ((await (await caches.match(url))?.text()) ?? null)?.includes(text) ?? false;
   for (let i = 0; i < 100; i++) {
-    if (await page.evaluate(look, [address(path), words])) return true;
+    if (await page.evaluate(look, [address(path), text])) return true;
     await page.waitForTimeout(200);
   }
   return false;
@@ -65,7 +64,7 @@ async function run(page, source, wanted, when) {
   console.error(`${when}: Python ready after ${await page.getAttribute(".qt-run-bar", "data-ready-ms")} ms`);
 }
 
-const browser = await launch(chromium);
+const browser = await launch();
 try {
   const context = await browser.newContext({ serviceWorkers: "allow" });
   const page = await context.newPage();

@@ -39,9 +39,9 @@
 import { readFileSync, statSync } from "node:fs";
 import { resolve } from "node:path";
 
-import { accessibility, fileOf, launch, serve, watch } from "./site.mjs";
+import { accessibility, fileOf, launch, serve, watch, words } from "./site.mjs";
 
-const [site, path, steps, , chromium = "/usr/bin/chromium"] = process.argv.slice(2);
+const [site, path, steps] = words;
 const LONG = { timeout: 240_000 };
 
 // What each cell shows now, without what it gave on a GPU; an answer's output stands in a node of its own, after the cell's.
@@ -112,7 +112,7 @@ async function begin(page) {
 
 async function main() {
   const server = await serve(resolve(site));
-  const browser = await launch(chromium);
+  const browser = await launch();
   const findings = [], fetched = new Set();
   try {
     const context = await browser.newContext({ viewport: { width: 1280, height: 844 } });

@@ -7,6 +7,13 @@ import { extname, join, resolve, sep } from "node:path";
 import { createGzip } from "node:zlib";
 import { chromium } from "playwright-core";
 
+// The words of a script's command line that stand alone, and its options by name: --width 390 is {width: "390"}.
+export const words = [], options = { chromium: "/usr/bin/chromium" };
+for (let k = 2; k < process.argv.length; k++) {
+  if (process.argv[k].startsWith("--")) options[process.argv[k].slice(2)] = process.argv[++k];
+  else words.push(process.argv[k]);
+}
+
 export const TYPES = {
   ".css": "text/css",
   ".html": "text/html; charset=utf-8",
@@ -74,9 +81,9 @@ export async function accessibility(page) {
 }
 
 // Contexts have no service worker unless they ask for one: no slow line and no refusal of requests would reach what it fetches.
-export async function launch(executablePath) {
+export async function launch() {
   const browser = await chromium.launch({
-    executablePath,
+    executablePath: options.chromium,
     args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
       "--disable-background-networking", "--disable-component-update", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"],
   });
@@ -88,9 +95,7 @@ export async function launch(executablePath) {
 // A reader of the pages in the folder that a script is given, who notes in `seen` what each page says of errors, and what `look`
 // finds wrong in both schemes and widths; what is `seen` is printed in the end.
 export async function visit() {
-  const chosen = process.argv.indexOf("--chromium");
-  const browser = await launch(chosen > 0 ? process.argv[chosen + 1] : "/usr/bin/chromium");
-  const site = await serve(resolve(process.argv[2]));
+  const browser = await launch(), site = await serve(resolve(words[0]));
   const seen = { errors: [], violations: [], overflow: [] };
   return {
     browser,

@@ -12,6 +12,8 @@ from cutlass.experimental.cuda import tensor_map
 from .hosts import Constexpr, launched, one_warp
 from .written import write
 
+STAGES = 2
+
 
 @cute.jit
 def _changed(given: cutlass.Array) -> cutlass.Array:
@@ -24,10 +26,10 @@ def _changed(given: cutlass.Array) -> cutlass.Array:
     return made
 
 
-@cute.kernel
-def _copied(atom: cute.CopyAtom, source: cute.Tensor, out: cute.Tensor, waits: Constexpr):
-    t, _, _ = cute.arch.thread_idx()
-    smem = cutlass.memory.SmemAllocator()
+made = write(
+    globals(),
+    """
+_copied(atom: cute.CopyAtom, source, out, *, waits):
     s = smem.allocate_tensor(Float32, cute.make_layout((8, 32), stride=(32, 1)), 128)
     bar = smem.allocate_array(Int64, 1)
     if t == 0:
@@ -48,25 +50,7 @@ def _copied(atom: cute.CopyAtom, source: cute.Tensor, out: cute.Tensor, waits: C
         if t < 8:
             cute.copy_atom_call(four, cute.local_tile(s[row, None], (4,), (t,)), registers, pred=few)
             cute.copy_atom_call(four, registers, cute.local_tile(out[row, None], (4,), (t,)))
-
-
-@cute.jit
-def copied(x: cute.Tensor, out: cute.Tensor, waits: Constexpr = True):
-    """A tile by a tensor map into shared memory, then 20 of 32 columns of it out."""
-    layout = cute.make_layout((8, 32), stride=(32, 1))
-    atom, source = cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileG2SOp(), x, layout, (8, 32))
-    _copied(atom, source, out, waits).launch(grid=1, block=32)
-
-
-@cute.kernel
-def _boxed(
-    source: cutlass.GridConstant[tensor_map.TensorMap],
-    out: cute.Tensor,
-    swizzled: Constexpr,
-    waits: Constexpr,
-):
-    t, _, _ = cute.arch.thread_idx()
-    smem = cutlass.memory.SmemAllocator()
+_boxed(source: cutlass.GridConstant[tensor_map.TensorMap], out, *, swizzled, waits):
     layout = cute.make_layout((8, 32), stride=(32, 1))
     swizzle = cute.make_swizzle(3, 4, 3) if cutlass.const_expr(swizzled) else None
     s = smem.allocate_tensor(Float32, layout, 1024, swizzle=swizzle)
@@ -79,16 +63,43 @@ def _boxed(
         if primitives.elect_sync():
             cute.arch.mbarrier_arrive_and_expect_tx(start, 1024)
             primitives.cp_async_bulk_tensor_shared_cta_global(
-                s.iterator,
-                source.get_ptr(),
-                [Int32(32), Int32(28)],
-                start,
-                mode=primitives.TMALoadMode.TILE,
+                s.iterator, source.get_ptr(), [Int32(32), Int32(28)], start, mode=primitives.TMALoadMode.TILE
             )
     if cutlass.const_expr(waits):
         cute.arch.mbarrier_wait(start, 0)
     for row in cutlass.range_constexpr(8):
         out[row, t] = s[row, t]
+_stored(atom: cute.CopyAtom, target, x, *, acquires):
+    s = cutlass.memory.SmemAllocator().allocate_tensor(Float32, cute.make_layout((4, 32, STAGES), stride=(32, 1, 128)), 128)
+    pipeline.pipeline_init_arrive(cluster_shape_mn=(1, 1), is_relaxed=True)
+    pipeline.pipeline_init_wait(cluster_shape_mn=(1, 1))
+    producer_group = pipeline.CooperativeGroup(pipeline.Agent.Thread, 32)
+    stores = pipeline.PipelineTmaStore.create(num_stages=STAGES, producer_group=producer_group)
+    g = cute.local_tile(target, (4, 32), (None, 0))
+    tOsO, tOgO = cpasync.tma_partition(atom, 0, cute.make_layout(1), cute.group_modes(s, 0, 2), cute.group_modes(g, 0, 2))
+    for tile in cutlass.range_constexpr(cute.size(g, mode=[2])):
+        for i in cutlass.range_constexpr(4):
+            s[i, t, tile % STAGES] = x[4 * tile + i, t] + 1.0
+        cute.arch.fence_proxy("async.shared", space="cta")
+        cute.arch.sync_warp()
+        cute.copy(atom, tOsO[None, tile % STAGES], tOgO[None, tile])
+        stores.producer_commit()
+        if cutlass.const_expr(acquires):
+            stores.producer_acquire()
+        cute.arch.sync_warp()
+    stores.producer_tail()
+""",
+    host="",
+)
+_copied, _boxed, _stored = map(globals().get, made)
+
+
+@cute.jit
+def copied(x: cute.Tensor, out: cute.Tensor, waits: Constexpr = True):
+    """A tile by a tensor map into shared memory, then 20 of 32 columns of it out."""
+    layout = cute.make_layout((8, 32), stride=(32, 1))
+    atom, source = cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileG2SOp(), x, layout, (8, 32))
+    _copied(atom, source, out, waits).launch(grid=1, block=32)
 
 
 @cute.jit
@@ -108,78 +119,12 @@ def boxed(x: cute.Tensor, out: cute.Tensor, swizzled: Constexpr = False, waits: 
     _boxed(made, out, swizzled, waits).launch(grid=1, block=32)
 
 
-# ---- the rest of cutlass.pipeline, and primitives that stand for what cute.arch has ----
-
-STAGES = 2
-
-
-@cute.kernel
-def _stored(atom: cute.CopyAtom, target: cute.Tensor, x: cute.Tensor, acquires: Constexpr):
-    t, _, _ = cute.arch.thread_idx()
-    s = cutlass.memory.SmemAllocator().allocate_tensor(
-        Float32, cute.make_layout((4, 32, STAGES), stride=(32, 1, 128)), 128
-    )
-    pipeline.pipeline_init_arrive(cluster_shape_mn=(1, 1), is_relaxed=True)
-    pipeline.pipeline_init_wait(cluster_shape_mn=(1, 1))
-    producer_group = pipeline.CooperativeGroup(pipeline.Agent.Thread, 32)
-    stores = pipeline.PipelineTmaStore.create(num_stages=STAGES, producer_group=producer_group)
-    g = cute.local_tile(target, (4, 32), (None, 0))
-    tOsO, tOgO = cpasync.tma_partition(
-        atom, 0, cute.make_layout(1), cute.group_modes(s, 0, 2), cute.group_modes(g, 0, 2)
-    )
-    for tile in cutlass.range_constexpr(cute.size(g, mode=[2])):
-        for i in cutlass.range_constexpr(4):
-            s[i, t, tile % STAGES] = x[4 * tile + i, t] + 1.0
-        cute.arch.fence_proxy("async.shared", space="cta")
-        cute.arch.sync_warp()
-        cute.copy(atom, tOsO[None, tile % STAGES], tOgO[None, tile])
-        stores.producer_commit()
-        if cutlass.const_expr(acquires):
-            stores.producer_acquire()
-        cute.arch.sync_warp()
-    stores.producer_tail()
-
-
 @cute.jit
 def stored(x: cute.Tensor, out: cute.Tensor, acquires: Constexpr = True):
     """out = x + 1 through two stages; without acquiring, a stage is filled while its store still reads it."""
     layout = cute.make_layout((4, 32), stride=(32, 1))
     atom, target = cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileS2GOp(), out, layout, (4, 32))
     _stored(atom, target, x, acquires).launch(grid=(1, 1, 1), block=(32, 1, 1))
-
-
-@cute.kernel
-def _primitive(x: cute.Tensor, out: cute.Tensor, waits: Constexpr):
-    t, _, _ = cute.arch.thread_idx()
-    primitives.griddepcontrol(primitives.GridDepAction.WAIT)
-    s = cutlass.memory.SmemAllocator().allocate_tensor(Int32, cute.make_layout(64), 16)
-    view = cutlass.make_array_view(x)
-    value = view[t]
-    near = primitives.shfl_sync(0xFFFFFFFF, value, 1, 31, primitives.Shfl.BFLY)
-    first = primitives.shfl_sync(0xFFFFFFFF, value, 0, 31, primitives.Shfl.IDX)
-    s[t] = near * 100 + first
-    primitives.bar_warp_sync(0xFFFFFFFF)
-    if cutlass.const_expr(waits):
-        primitives.barrier_cta_sync()
-    if t < 32:
-        primitives.barrier_cta_arrive(1, 64)
-    else:
-        primitives.barrier_cta_sync(1, thread_count=64)
-    out[0, t] = s[63 - t]
-    some = primitives.vote_sync(0xFFFFFFFF, t % 32 == 3, primitives.VoteSync.BALLOT)
-    out[1, t] = some
-    if primitives.elect_sync():
-        out[2, t // 32] = Int32(7)
-    if t < 32:
-        pipeline.arrive(2, 64)
-    else:
-        pipeline.arrive_and_wait(2, 64)
-    primitives.griddepcontrol(primitives.GridDepAction.LAUNCH_DEPENDENTS)
-
-
-@cute.jit
-def primitive(x: cute.Tensor, out: cute.Tensor, waits: Constexpr = True):
-    _primitive(x, out, waits).launch(grid=(1, 1, 1), block=(64, 1, 1))
 
 
 write(
@@ -234,6 +179,31 @@ vectors:
     out[3, t] = again[0] + Float32(cutlass.const_expr(w.numel() + halves.shape[0]))
     sixteen = cutlass.vector.full((2,), 1.5, dtype=Float16) * 3.0
     out[4, t] = Float32(sixteen[1]) / w[1]
+primitive(x, out, waits: Constexpr = True) @launched(64, passing=True):
+    primitives.griddepcontrol(primitives.GridDepAction.WAIT)
+    s = cutlass.memory.SmemAllocator().allocate_tensor(Int32, cute.make_layout(64), 16)
+    view = cutlass.make_array_view(x)
+    value = view[t]
+    near = primitives.shfl_sync(0xFFFFFFFF, value, 1, 31, primitives.Shfl.BFLY)
+    first = primitives.shfl_sync(0xFFFFFFFF, value, 0, 31, primitives.Shfl.IDX)
+    s[t] = near * 100 + first
+    primitives.bar_warp_sync(0xFFFFFFFF)
+    if cutlass.const_expr(waits):
+        primitives.barrier_cta_sync()
+    if t < 32:
+        primitives.barrier_cta_arrive(1, 64)
+    else:
+        primitives.barrier_cta_sync(1, thread_count=64)
+    out[0, t] = s[63 - t]
+    some = primitives.vote_sync(0xFFFFFFFF, t % 32 == 3, primitives.VoteSync.BALLOT)
+    out[1, t] = some
+    if primitives.elect_sync():
+        out[2, t // 32] = Int32(7)
+    if t < 32:
+        pipeline.arrive(2, 64)
+    else:
+        pipeline.arrive_and_wait(2, 64)
+    primitives.griddepcontrol(primitives.GridDepAction.LAUNCH_DEPENDENTS)
 neighbours(x, out, arrives: Constexpr = True) @launched(32, blocks=2, cluster=2, passing=True):
     """Each block writes the other's row, backwards; an arrival that is relaxed orders nothing."""
     b, _, _ = cute.arch.block_idx()

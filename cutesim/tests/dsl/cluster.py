@@ -62,44 +62,33 @@ class Exchange:
         return total
 
 
-class ReadEarly:
+write(
+    globals(),
+    '''
+reads_early(mNext, mO, steps: cutlass.Int32) @launched(32, blocks=2, cluster=2, passing=True):
     """Block 1 sends 8 to block 0 after `steps` loads in a chain; block 0 reads its slot, where 7 stood, before and after the wait.
 
     mNext (n,) int32 is the chain, ending in 0; mO (2,) float32 gets the two numbers.
     """
-
-    @cute.jit
-    def __call__(self, mNext: cute.Tensor, mO: cute.Tensor, steps: cutlass.Int32):
-        self.kernel(mNext, mO, steps).launch(grid=[2, 1, 1], block=[32, 1, 1], cluster=[2, 1, 1])
-
-    @cute.kernel
-    def kernel(self, mNext: cute.Tensor, mO: cute.Tensor, steps: cutlass.Int32):
-        lane, rank = cute.arch.lane_idx(), cute.arch.block_idx_in_cluster()
-        smem = cutlass.memory.SmemAllocator()
-        slots = smem.allocate_tensor(cutlass.Float32, cute.make_layout(1), 16)
-        mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
-        if lane == 0:
-            slots[0] = cutlass.Float32(7.0)
-            cute.arch.mbarrier_init(mbar, 1)
-            cute.arch.mbarrier_init_fence()
-        cute.arch.cluster_arrive()
-        cute.arch.cluster_wait()
-        if lane == 0 and rank == 1:
-            at = cutlass.Int32(0)
-            for _ in range(steps):
-                at = mNext[at]
-            value = cutlass.Float32(8.0) + at.to(cutlass.Float32)
-            cute.arch.store_async_dsmem(slots.iterator, value.bitcast(cutlass.Int32), mbar, 0)
-        if lane == 0 and rank == 0:
-            cute.arch.mbarrier_arrive_and_expect_tx(mbar, 4)
-            mO[0] = slots[0]
-            cute.arch.mbarrier_wait(mbar, 0)
-            mO[1] = slots[0]
-
-
-write(
-    globals(),
-    '''
+    slots = smem.allocate_tensor(cutlass.Float32, cute.make_layout(1), 16)
+    mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
+    if lane == 0:
+        slots[0] = cutlass.Float32(7.0)
+        cute.arch.mbarrier_init(mbar, 1)
+        cute.arch.mbarrier_init_fence()
+    cute.arch.cluster_arrive()
+    cute.arch.cluster_wait()
+    if lane == 0 and rank == 1:
+        at = cutlass.Int32(0)
+        for _ in range(steps):
+            at = mNext[at]
+        value = cutlass.Float32(8.0) + at.to(cutlass.Float32)
+        cute.arch.store_async_dsmem(slots.iterator, value.bitcast(cutlass.Int32), mbar, 0)
+    if lane == 0 and rank == 0:
+        cute.arch.mbarrier_arrive_and_expect_tx(mbar, 4)
+        mO[0] = slots[0]
+        cute.arch.mbarrier_wait(mbar, 0)
+        mO[1] = slots[0]
 pair(mX, mO, *, how='bits') @launched(32, blocks=2, cluster=2):
     """Each block of a cluster of two sends (x, x) to the other; `how` is "bits", "numbers" or "not aligned"."""
     slots = smem.allocate_tensor(cutlass.Float32, cute.make_layout(4), 16)

@@ -7,6 +7,8 @@ from cutlass import BFloat16, Constexpr, Float8E4M3FN, Float8E5M2, Float16, Floa
 from cutlass.cute.nvgpu import OperandMajorMode, cpasync, warp, warpgroup
 from cutlass.tensor_utils import LayoutEnum
 
+from .written import write
+
 
 def tiled_of(kind):
     """The tiled products that are compared with the compiler's."""
@@ -27,9 +29,10 @@ def tiled_of(kind):
 WARP_KINDS = ("f16", "k8", "tf32", "thread")
 
 
-@cute.kernel
-def _show(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor, tiled: cute.TiledMma, kind: Constexpr):
-    t, _, _ = cute.arch.thread_idx()
+made = write(
+    globals(),
+    """
+_show(a, b, c, tiled: cute.TiledMma, *, kind):
     thread = tiled.get_slice(t)
     tCgA, tCgB, tCgC = thread.partition_A(a), thread.partition_B(b), thread.partition_C(c)
     print(kind, "parts", tCgA.layout, tCgB.layout, tCgC.layout)
@@ -52,16 +55,7 @@ def _show(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor, tiled: cute.TiledMma, 
         whole = cute.make_tiled_copy_S(store, by_atom)
         print(kind, "copy C", cute.make_tiled_copy_C(store, tiled).get_slice(t).partition_D(c).layout)
         print(kind, "copy S", whole.get_slice(t).partition_D(c).layout, whole.retile(acc).layout)
-
-
-@cute.jit
-def show(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor, kind: Constexpr):
-    _show(a, b, c, tiled_of(kind), kind).launch(grid=(1, 1, 1), block=(256, 1, 1))
-
-
-@cute.kernel
-def _product(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor, tiled: cute.TiledMma):
-    t, _, _ = cute.arch.thread_idx()
+_product(a, b, c, tiled: cute.TiledMma):
     thread = tiled.get_slice(t)
     tCgA, tCgB, tCgC = thread.partition_A(a), thread.partition_B(b), thread.partition_C(c)
     rA, rB = tiled.make_fragment_A(tCgA), tiled.make_fragment_B(tCgB)
@@ -71,19 +65,7 @@ def _product(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor, tiled: cute.TiledMm
     rC.fill(0.0)
     cute.gemm(tiled, rC, rA, rB, rC)
     cute.autovec_copy(rC, tCgC)
-
-
-@cute.jit
-def product(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor, kind: Constexpr):
-    """c = a b^T with operands straight from global memory."""
-    tiled = tiled_of(kind)
-    _product(a, b, c, tiled).launch(grid=(1, 1, 1), block=(tiled.size, 1, 1))
-
-
-@cute.kernel
-def _matrices(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor, tiled: cute.TiledMma):
-    t, _, _ = cute.arch.thread_idx()
-    smem = cutlass.memory.SmemAllocator()
+_matrices(a, b, c, tiled: cute.TiledMma):
     sA = smem.allocate_tensor(Float16, cute.make_layout((32, 32), stride=(40, 1)), 16)
     sB = smem.allocate_tensor(Float16, cute.make_layout((32, 32), stride=(1, 40)), 16)
     sC = smem.allocate_tensor(Float16, cute.make_layout((32, 32), stride=(40, 1)), 16)
@@ -111,6 +93,46 @@ def _matrices(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor, tiled: cute.TiledM
     for i in cutlass.range_constexpr(8):
         row, column = (t + 128 * i) // 32, (t + 128 * i) % 32
         c[row, column] = sC[row, column]
+_written(a, b, c, tiled: cute.TiledMma, layout_a: cute.ComposedLayout, layout_b: cute.ComposedLayout, *, fenced):
+    sA = smem.allocate_tensor(BFloat16, layout_a.outer, byte_alignment=1024, swizzle=layout_a.inner)
+    sB = smem.allocate_tensor(BFloat16, layout_b.outer, byte_alignment=1024, swizzle=layout_b.inner)
+    for i in range(64):
+        sA[t % 128, i, 0] = a[t % 128, i]
+        sB[t % 64, i, 0] = b[t % 64, i]
+    if cutlass.const_expr(fenced):
+        cute.arch.fence_view_async_shared()
+    cute.arch.barrier()
+    thread = tiled.get_slice(t)
+    tCrA = tiled.make_fragment_A(thread.partition_A(sA))
+    tCrB = tiled.make_fragment_B(thread.partition_B(sB))
+    tCgC = thread.partition_C(c)
+    acc = cute.make_rmem_tensor(tCgC.shape, Float32)
+    acc.fill(0.0)
+    warpgroup.fence()
+    for step in cutlass.range_constexpr(cute.size(tCrA, mode=[2])):
+        cute.gemm(tiled, acc, tCrA[None, None, step, 0], tCrB[None, None, step, 0], acc)
+    warpgroup.commit_group()
+    warpgroup.wait_group(0)
+    for i in cutlass.range_constexpr(cute.size(acc)):
+        tCgC[i] = acc[i]
+_nothing(x):
+    x[0, 0] = Float32(0.0)
+""",
+    host="",
+)
+_show, _product, _matrices, _written, _nothing = map(globals().get, made)
+
+
+@cute.jit
+def show(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor, kind: Constexpr):
+    _show(a, b, c, tiled_of(kind), kind).launch(grid=(1, 1, 1), block=(256, 1, 1))
+
+
+@cute.jit
+def product(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor, kind: Constexpr):
+    """c = a b^T with operands straight from global memory."""
+    tiled = tiled_of(kind)
+    _product(a, b, c, tiled).launch(grid=(1, 1, 1), block=(tiled.size, 1, 1))
 
 
 @cute.jit
@@ -226,41 +248,6 @@ def hopper(
     )
 
 
-@cute.kernel
-def _written(
-    a: cute.Tensor,
-    b: cute.Tensor,
-    c: cute.Tensor,
-    tiled: cute.TiledMma,
-    layout_a: cute.ComposedLayout,
-    layout_b: cute.ComposedLayout,
-    fenced: Constexpr,
-):
-    t, _, _ = cute.arch.thread_idx()
-    smem = cutlass.memory.SmemAllocator()
-    sA = smem.allocate_tensor(BFloat16, layout_a.outer, byte_alignment=1024, swizzle=layout_a.inner)
-    sB = smem.allocate_tensor(BFloat16, layout_b.outer, byte_alignment=1024, swizzle=layout_b.inner)
-    for i in range(64):
-        sA[t % 128, i, 0] = a[t % 128, i]
-        sB[t % 64, i, 0] = b[t % 64, i]
-    if cutlass.const_expr(fenced):
-        cute.arch.fence_view_async_shared()
-    cute.arch.barrier()
-    thread = tiled.get_slice(t)
-    tCrA = tiled.make_fragment_A(thread.partition_A(sA))
-    tCrB = tiled.make_fragment_B(thread.partition_B(sB))
-    tCgC = thread.partition_C(c)
-    acc = cute.make_rmem_tensor(tCgC.shape, Float32)
-    acc.fill(0.0)
-    warpgroup.fence()
-    for step in cutlass.range_constexpr(cute.size(tCrA, mode=[2])):
-        cute.gemm(tiled, acc, tCrA[None, None, step, 0], tCrB[None, None, step, 0], acc)
-    warpgroup.commit_group()
-    warpgroup.wait_group(0)
-    for i in cutlass.range_constexpr(cute.size(acc)):
-        tCgC[i] = acc[i]
-
-
 @cute.jit
 def written(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor, fenced: Constexpr):
     """c = a b^T of tiles that threads write themselves."""
@@ -268,11 +255,6 @@ def written(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor, fenced: Constexpr):
     layout_a = sm90.make_smem_layout_a(LayoutEnum.ROW_MAJOR, tile, BFloat16, 1)
     layout_b = sm90.make_smem_layout_b(LayoutEnum.ROW_MAJOR, tile, BFloat16, 1)
     _written(a, b, c, tiled_of("wgmma"), layout_a, layout_b, fenced).launch(grid=(1, 1, 1), block=(256, 1, 1))
-
-
-@cute.kernel
-def _nothing(x: cute.Tensor):
-    x[0, 0] = Float32(0.0)
 
 
 @cute.jit

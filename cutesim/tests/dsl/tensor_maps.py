@@ -24,21 +24,18 @@ def laid_out(kind: Constexpr, tile: Constexpr):
     return cute.make_layout((m, n), stride=(n, 1)), None
 
 
-@cute.kernel
-def _doubled(
-    load: cute.CopyAtom,
-    source: cute.Tensor,
-    store: cute.CopyAtom,
-    target: cute.Tensor,
-    kind: Constexpr,
-    tile: Constexpr,
-    fault: Constexpr,
-):
-    t, _, _ = cute.arch.thread_idx()
+def parted(atom, s, g, rank=0, blocks=1):
+    blocks = cute.make_layout(blocks)
+    return cpasync.tma_partition(atom, rank, blocks, cute.group_modes(s, 0, 2), cute.group_modes(g, 0, 2))
+
+
+made = write(
+    globals(),
+    """
+_doubled(load: cute.CopyAtom, source, store: cute.CopyAtom, target, *, kind, tile, fault):
     bm, bn, _ = cute.arch.block_idx()
     warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
     layout, swizzle = laid_out(kind, tile)
-    smem = cutlass.memory.SmemAllocator()
     s = smem.allocate_tensor(Float32, layout, byte_alignment=1024, swizzle=swizzle)
     bar = smem.allocate_array(Int64, 1, byte_alignment=8)
     if warp == 0:
@@ -48,15 +45,12 @@ def _doubled(
             cute.arch.mbarrier_init_fence()
     cute.arch.barrier()
     gX, gO = (cute.local_tile(x, tile, (bm, bn)) for x in (source, target))
-    one = cute.make_layout(1)
-    tXsX, tXgX = cpasync.tma_partition(load, 0, one, cute.group_modes(s, 0, 2), cute.group_modes(gX, 0, 2))
-    tOsO, tOgO = cpasync.tma_partition(store, 0, one, cute.group_modes(s, 0, 2), cute.group_modes(gO, 0, 2))
+    tXsX, tXgX = parted(load, s, gX)
+    tOsO, tOgO = parted(store, s, gO)
     nbytes = cute.size_in_bytes(Float32, layout)
     if warp == 0:
         with cute.arch.elect_one():
-            cute.arch.mbarrier_arrive_and_expect_tx(
-                bar, nbytes - 16 if cutlass.const_expr(fault == "count") else nbytes
-            )
+            cute.arch.mbarrier_arrive_and_expect_tx(bar, nbytes - 16 if cutlass.const_expr(fault == "count") else nbytes)
         cute.copy(load, tXgX, tXsX, tma_bar_ptr=bar)
     if cutlass.const_expr(fault != "wait"):
         cute.arch.mbarrier_wait(bar, 0)
@@ -75,23 +69,7 @@ def _doubled(
     if cutlass.const_expr(fault == "group"):
         cute.arch.barrier()
         s[t // 32, t % 32] = Float32(0.0)  # wrong: the store may still read it
-
-
-@cute.jit
-def doubled(x: cute.Tensor, out: cute.Tensor, kind: Constexpr, tile: Constexpr = (16, 64), fault: Constexpr = ""):
-    """out = 2 x, tile by tile."""
-    layout, _ = laid_out(kind, tile)
-    load, source = cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileG2SOp(), x, layout, tile)
-    store, target = cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileS2GOp(), out, layout, tile)
-    grid = (*cute.ceil_div(x.shape, tile), 1)
-    _doubled(load, source, store, target, kind, tile, fault).launch(grid=grid, block=64)
-
-
-@cute.kernel
-def _shared_row(atom: cute.CopyAtom, source: cute.Tensor, out: cute.Tensor, short: Constexpr):
-    t, _, _ = cute.arch.thread_idx()
-    rank = cute.arch.block_idx_in_cluster()
-    smem = cutlass.memory.SmemAllocator()
+_shared_row(atom: cute.CopyAtom, source, out, *, short):
     s = smem.allocate_tensor(Float32, cute.make_layout((8, 32), stride=(32, 1)), byte_alignment=128)
     bar = smem.allocate_array(Int64, 1, byte_alignment=8)
     warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
@@ -104,9 +82,7 @@ def _shared_row(atom: cute.CopyAtom, source: cute.Tensor, out: cute.Tensor, shor
     blocks = cute.make_layout((1, 2, 1, 1))
     mask = cpasync.create_tma_multicast_mask(blocks, (0, rank, 0, 0), mcast_mode=1)
     g = cute.local_tile(source, (8, 32), (0, 0))
-    tXsX, tXgX = cpasync.tma_partition(
-        atom, rank, cute.make_layout(2), cute.group_modes(s, 0, 2), cute.group_modes(g, 0, 2)
-    )
+    tXsX, tXgX = parted(atom, s, g, rank, 2)
     if warp == 0:
         with cute.arch.elect_one():
             cute.arch.mbarrier_arrive_and_expect_tx(bar, 512 if cutlass.const_expr(short) else 1024)
@@ -116,6 +92,38 @@ def _shared_row(atom: cute.CopyAtom, source: cute.Tensor, out: cute.Tensor, shor
         out[rank, i, t] = s[i, t]
     cute.arch.cluster_arrive()
     cute.arch.cluster_wait()
+_summed(atom: cute.CopyAtom, target, x):
+    s = smem.allocate_tensor(Float32, cute.make_layout((4, 32), stride=(32, 1)), byte_alignment=128)
+    for i in cutlass.range_constexpr(4):
+        s[i, t] = x[4 * bidx + i, t]
+    cute.arch.fence_proxy("async.shared", space="cta")
+    cute.arch.barrier()
+    g = cute.local_tile(target, (4, 32), (0, 0))
+    tOsO, tOgO = parted(atom, s, g)
+    cute.copy(atom, tOsO, tOgO)
+    cute.arch.cp_async_bulk_commit_group()
+    cute.arch.cp_async_bulk_wait_group(0, read=True)
+_show_parts(atom: cute.CopyAtom, source, layout: cute.ComposedLayout, *, tile, name):
+    s = smem.allocate_tensor(cutlass.BFloat16, layout.outer, byte_alignment=1024, swizzle=layout.inner)
+    g = cute.local_tile(source, tile, (0, None))
+    print(name, source.layout, g.layout)
+    for coord, blocks in ((0, 1), (1, 2)):
+        parts = parted(atom, s, g, coord, blocks)
+        print(name, coord, parts[0].layout, parts[1].layout)
+""",
+    host="",
+)
+_doubled, _shared_row, _summed, _show_parts = map(globals().get, made)
+
+
+@cute.jit
+def doubled(x: cute.Tensor, out: cute.Tensor, kind: Constexpr, tile: Constexpr = (16, 64), fault: Constexpr = ""):
+    """out = 2 x, tile by tile."""
+    layout, _ = laid_out(kind, tile)
+    load, source = cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileG2SOp(), x, layout, tile)
+    store, target = cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileS2GOp(), out, layout, tile)
+    grid = (*cute.ceil_div(x.shape, tile), 1)
+    _doubled(load, source, store, target, kind, tile, fault).launch(grid=grid, block=64)
 
 
 @cute.jit
@@ -131,25 +139,6 @@ def shared_row(x: cute.Tensor, out: cute.Tensor, short: Constexpr = False):
     _shared_row(atom, source, out, short).launch(grid=(2, 1, 1), block=(32, 1, 1), cluster=(2, 1, 1))
 
 
-@cute.kernel
-def _summed(atom: cute.CopyAtom, target: cute.Tensor, x: cute.Tensor):
-    t, _, _ = cute.arch.thread_idx()
-    b, _, _ = cute.arch.block_idx()
-    smem = cutlass.memory.SmemAllocator()
-    s = smem.allocate_tensor(Float32, cute.make_layout((4, 32), stride=(32, 1)), byte_alignment=128)
-    for i in cutlass.range_constexpr(4):
-        s[i, t] = x[4 * b + i, t]
-    cute.arch.fence_proxy("async.shared", space="cta")
-    cute.arch.barrier()
-    g = cute.local_tile(target, (4, 32), (0, 0))
-    tOsO, tOgO = cpasync.tma_partition(
-        atom, 0, cute.make_layout(1), cute.group_modes(s, 0, 2), cute.group_modes(g, 0, 2)
-    )
-    cute.copy(atom, tOsO, tOgO)
-    cute.arch.cp_async_bulk_commit_group()
-    cute.arch.cp_async_bulk_wait_group(0, read=True)
-
-
 @cute.jit
 def summed(x: cute.Tensor, out: cute.Tensor, adds: Constexpr = True):
     """out += every fourth row of x: each block adds its four rows, or writes them, which is a race."""
@@ -158,26 +147,6 @@ def summed(x: cute.Tensor, out: cute.Tensor, adds: Constexpr = True):
         op = cpasync.CopyReduceBulkTensorTileS2GOp(cute.ReductionOp.ADD)
     atom, target = cpasync.make_tiled_tma_atom(op, out, cute.make_layout((4, 32), stride=(32, 1)), (4, 32))
     _summed(atom, target, x).launch(grid=x.shape[0] // 4, block=32)
-
-
-@cute.kernel
-def _show_parts(
-    atom: cute.CopyAtom,
-    source: cute.Tensor,
-    layout: cute.ComposedLayout,
-    tile: Constexpr,
-    name: Constexpr,
-):
-    s = cutlass.memory.SmemAllocator().allocate_tensor(
-        cutlass.BFloat16, layout.outer, byte_alignment=1024, swizzle=layout.inner
-    )
-    g = cute.local_tile(source, tile, (0, None))
-    print(name, source.layout, g.layout)
-    for coord, blocks in ((0, 1), (1, 2)):
-        parts = cpasync.tma_partition(
-            atom, coord, cute.make_layout(blocks), cute.group_modes(s, 0, 2), cute.group_modes(g, 0, 2)
-        )
-        print(name, coord, parts[0].layout, parts[1].layout)
 
 
 @cute.jit
