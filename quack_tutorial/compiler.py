@@ -34,11 +34,13 @@ from collections.abc import Hashable
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 
 from quack_tutorial import kernel_cache
-from quack_tutorial.machine import CLUSTERS, DSL_VERSION, OLDEST, installed_version
+from quack_tutorial.hardware import CLUSTERS, OLDEST
 
+DSL_VERSION = "4.8.1"
 HOPPER_ARCH = "sm_90a"
 ARCHITECTURES = ("sm_80", "sm_86", "sm_89", HOPPER_ARCH, "sm_100a", "sm_103a", "sm_120a")
 # What the compiler says of instructions that an architecture lacks: of clusters and bulk copies, of vectors' atomics, of others.
@@ -257,6 +259,14 @@ def _environment():
     packages = ("nvidia-cutlass-dsl", "nvidia-cutlass-dsl-libs-cu12", "nvidia-cutlass-dsl-libs-cu13", "apache-tvm-ffi")
     options = sorted(item for item in os.environ.items() if item[0].startswith("CUTE_DSL_") and item[0] != DUMP_FOLDER)
     return sys.version, *map(installed_version, packages), options, platform.machine(), _processor()
+
+
+def installed_version(distribution):
+    """Version of an installed distribution, or None; nothing is imported."""
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def _processor():

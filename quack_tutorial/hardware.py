@@ -32,6 +32,9 @@ from dataclasses import dataclass
 
 ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}  # of an element, by the name that records give its type
 
+OLDEST = (8, 0)  # the compute capability that the kernels need at least
+CLUSTERS = (9, 0)  # ... and those with clusters, transactions of an mbarrier, bulk copies, or an early start
+
 COMPUTE_CAPABILITIES = "https://docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/compute-capabilities.html"
 HOPPER_IN_DEPTH = "https://developer.nvidia.com/blog/nvidia-hopper-architecture-in-depth/"
 GRACE_HOPPER_IN_DEPTH = "https://developer.nvidia.com/blog/nvidia-grace-hopper-superchip-architecture-in-depth/"

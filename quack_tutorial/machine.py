@@ -14,13 +14,12 @@ import shlex
 import shutil
 import sys
 from dataclasses import asdict, dataclass, replace
-from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
-DSL_VERSION = "4.8.1"
-OLDEST = (8, 0)  # the compute capability that kernels need at least
-CLUSTERS = (9, 0)  # ... and those with clusters, transactions of an mbarrier or bulk copies
+from quack_tutorial.compiler import DSL_VERSION, installed_version
+from quack_tutorial.hardware import CLUSTERS, OLDEST
+
 INSTALL_TORCH = "pip install 'torch>=2.11'"
 INSTALL_DSL = f"{INSTALL_TORCH} nvidia-cutlass-dsl=={DSL_VERSION}"
 INSTALL_TVM_FFI = "pip install apache-tvm-ffi"
@@ -119,14 +118,6 @@ def start():
 
 
 # Looking -------------------------------------------------------------------------------------------------------------
-
-
-def installed_version(distribution):
-    """Version of an installed distribution, or None; nothing is imported."""
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def find_torch():

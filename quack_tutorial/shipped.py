@@ -36,13 +36,7 @@ MATRIX, COLUMNS, ROWS, STRIDED_ROWS, TARGETS, PARTS, SCALE = (
 
 EPS = 1e-6  # added to the mean of squares in RMSNorm, to the variance in LayerNorm
 IGNORE_INDEX = -100
-
-
-def selected():
-    """The card that is selected; whoever knows the card has no need of `card`."""
-    from quack_tutorial import card
-
-    return card.selected()
+HOPPER = hardware.gpu("h100")  # whose kernels are meant where no card is given
 
 
 @dataclass(frozen=True)
@@ -52,7 +46,7 @@ class Rows:
     dtype: str
     N: int
     promise: str
-    card: hardware.GPU = field(default_factory=selected)
+    card: hardware.GPU = HOPPER
 
     @property
     def element(self):
@@ -81,11 +75,11 @@ def of_parts(N: int) -> TensorSpec:
     return TensorSpec("float32", ("G", N), (N, 1), MAX_ALIGNMENT)
 
 
-def column_sum(N: int, dtype: str, card=None) -> tuple:
+def column_sum(N: int, dtype: str, card: hardware.GPU = HOPPER) -> tuple:
     """(the kernel that adds up the parts of a sum over rows, what it is compiled for), for a sum of type `dtype`."""
     from quack_tutorial.kernels.tuned.sums import ColumnSum
 
-    return ColumnSum(N, element(dtype), card or selected()), (of_parts(N), TensorSpec(dtype, (N,), (1,), MAX_ALIGNMENT))
+    return ColumnSum(N, element(dtype), card), (of_parts(N), TensorSpec(dtype, (N,), (1,), MAX_ALIGNMENT))
 
 
 def element(dtype: str | None):
@@ -152,11 +146,12 @@ class Kernel:
         dtype = dtype or ("int64" if kind == TARGETS else "float32")
         return of_rows(dtype, f"{name}_stride" if kind == STRIDED_ROWS else 1)
 
-    def host(self, arguments: Mapping, promise="aligned", config=None):
+    def host(self, arguments: Mapping, promise="aligned", config=None, card: hardware.GPU = HOPPER):
         """The host object for such arguments, numpy arrays or torch tensors by name."""
         there = {name: array for name, array in arguments.items() if hasattr(array, "dtype")}
         x = there[next(iter(self.parameters))]
-        return self.make(Rows(dtype_of(x), x.shape[1], promise), config, {n: dtype_of(a) for n, a in there.items()})
+        r = Rows(dtype_of(x), x.shape[1], promise, card)
+        return self.make(r, config, {n: dtype_of(a) for n, a in there.items()})
 
     def positional(self, arguments: Mapping) -> tuple:
         """The arguments in the host function's order."""

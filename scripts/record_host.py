@@ -7,6 +7,9 @@ Python is busy. A measurement is `--calls` calls between two synchronisations; t
 of them, each a round of everything that is measured. "until done" is the same with the wait for the GPU at the end: where
 it is much larger, the GPU did not keep up and the time is the GPU's. A call with gradient is the forward pass and
 torch.autograd.grad.
+
+For softmax the ways that a launch can go stand beside each other: the compiled kernel as TVM-FFI calls it, into a result that is
+there; the operator that `ops` registers, through torch's dispatcher; and `ops.softmax` as a torch.library.custom_op.
 """
 
 from __future__ import annotations
@@ -22,6 +25,9 @@ from itertools import product
 import torch
 
 from quack_tutorial import kernel_cache, machine, ops, records
+from quack_tutorial.compiler import installed_version
+from quack_tutorial.ops import launches
+from quack_tutorial.shipped import SOFTMAX
 
 F = torch.nn.functional
 M, N, EPS = 128, 256, 1e-6
@@ -31,12 +37,14 @@ PROVIDERS = {
     "ours": {
         "softmax": ops.softmax,
         "rmsnorm": lambda x, w: ops.rmsnorm(x, w, eps=EPS),
+        "layernorm": lambda x, w: ops.layernorm(x, w, eps=EPS),
         "cross_entropy mean": ops.cross_entropy,
         "cross_entropy none": lambda x, target: ops.cross_entropy(x, target, reduction="none"),
     },
     "torch eager": {
         "softmax": lambda x: torch.softmax(x, -1),
         "rmsnorm": lambda x, w: F.rms_norm(x, (N,), w, EPS),
+        "layernorm": lambda x, w: F.layer_norm(x, (N,), w, None, EPS),
         "cross_entropy mean": F.cross_entropy,
         "cross_entropy none": lambda x, target: F.cross_entropy(x, target, reduction="none"),
     },
@@ -45,9 +53,28 @@ PROVIDERS = {
 
 def arguments(operation: str, dtype) -> tuple:
     x = torch.randn(M, N, device="cuda").to(dtype)
-    if operation == "rmsnorm":
+    if operation.endswith("norm"):
         return x, torch.randn(N, device="cuda").to(dtype)
     return (x,) if operation == "softmax" else (x, torch.randint(0, N, (M,), device="cuda"))
+
+
+@torch.library.custom_op("quack_tutorial_host::softmax", mutates_args=())
+def custom_op(x: torch.Tensor) -> torch.Tensor:
+    """`ops.softmax` as torch's documentation has a user wrap a function."""
+    return ops.softmax(x)
+
+
+def ways(dtype: str):
+    """(name, the call) of each way to launch softmax's kernel."""
+    (x,) = arguments("softmax", getattr(torch, dtype))
+    out, run = (
+        torch.empty_like(x),
+        launches.runner_for("cuda", *SOFTMAX.launch(launches.rows("cuda", dtype, N, "aligned"))),
+    )
+    yield "torch.empty_like", lambda: torch.empty_like(x)
+    yield "kernel by TVM-FFI", lambda: run(x, out)
+    yield "registered operator", lambda: torch.ops.quack_tutorial.softmax(x)
+    yield "torch.library.custom_op", lambda: custom_op(x)
 
 
 def with_gradient(function, args):
@@ -66,6 +93,9 @@ def subjects():
             for gradient in (False, True):
                 call = with_gradient(function, args) if gradient else lambda f=function, args=args: f(*args)
                 yield {"operation": operation, "provider": provider, "dtype": dtype, "gradient": gradient}, call
+    for dtype in DTYPES:
+        for provider, call in ways(dtype):
+            yield {"operation": "softmax", "provider": provider, "dtype": dtype, "gradient": False}, call
 
 
 def once(call, calls: int) -> tuple[float, float]:
@@ -111,7 +141,7 @@ def main():
         "device": torch.cuda.get_device_name(),
         "driver": machine.detect().driver,
         "python": platform.python_version(),
-        "versions": {package: machine.installed_version(package) for package in PACKAGES},
+        "versions": {package: installed_version(package) for package in PACKAGES},
         "kernels_loaded_from_disk": kernel_cache.folder() is not None,
         "shape": [M, N],
         "calls": args.calls,

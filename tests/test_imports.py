@@ -34,9 +34,10 @@ ROOMS = {
         "__main__",
     ),
     "quack_tutorial": (
-        "above hardware machine kernel_cache reference myst",
-        "card",
+        "above hardware kernel_cache reference myst",
         "kernels compiler",
+        "machine",
+        "card",
         "machine_code occupancy shipped",
         "operations",
         "records",
@@ -204,6 +205,19 @@ def test_importing_it_loads_nothing_heavy(names):
     script = f"import sys, {names}; print(sorted({HEAVY!r} & set(sys.modules)))"
     done = python("-c", script, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_call_on_a_gpu_loads_neither_the_simulator_nor_the_bench():
+    pytest.importorskip("torch")
+    pytest.importorskip("cutlass")
+    script = "import sys, quack_tutorial.ops; from quack_tutorial.shipped import SOFTMAX, Rows; "
+    script += "SOFTMAX.launch(Rows('float32', 4096, 'aligned')); print(*sys.modules)"
+    loaded = [
+        name
+        for name in python("-c", script, check=True).stdout.split()
+        if name.split(".")[0] in " ".join(HOUSE).split()
+    ]
+    assert len(loaded) <= 25 and {name.split(".")[0] for name in loaded} == {"quack_tutorial"}
 
 
 @pytest.mark.parametrize("package", ["quack_tutorial", "cutesim"])

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from bench import correctness, ours, peers
 from bench.peers import PROVIDERS
-from quack_tutorial import compiler, operations
+from quack_tutorial import card, compiler, operations
 from quack_tutorial.operations import OPERATIONS, cross_entropy, our_launches
 from quack_tutorial.records import cells
 
@@ -141,7 +141,7 @@ def test_tensors_are_what_the_kernels_are_compiled_for(dsl, monkeypatch, name, p
     if rows == "congruent":
         inputs = tuple(apart(tensor) if tensor.dim() == 2 else tensor for tensor in inputs)
     r = our_launches.rows_of(inputs[0])
-    assert r == our_launches.Rows("bfloat16", N, rows)
+    assert r == our_launches.Rows("bfloat16", N, rows, card.selected())
     launches = ours.kernels(name, provider, r)
     seen = []
     launch = [functools.partial(FakeLaunch, seen, kernel, specs) for kernel, specs in launches]

@@ -10,7 +10,7 @@ from quack_tutorial import ops
 
 F = torch.nn.functional
 rows = import_module("quack_tutorial.ops.launches")
-NAMES = ("softmax", "rmsnorm", "cross_entropy")
+NAMES = ("softmax", "norms", "cross_entropy")
 
 
 def none_at_first(monkeypatch, attribute):
@@ -138,7 +138,7 @@ def test_addresses_strides_and_ranks_have_launches_of_their_own(kept):
             torch.testing.assert_close(ops.softmax(x), torch.softmax(x, -1))
             torch.testing.assert_close(ops.rmsnorm(x), F.rms_norm(x, x.shape[-1:]))
     # big[:, :64] and big[:, 4:68] start on a boundary both.
-    assert len(kept["softmax"]) == len(kept["rmsnorm"]) == len(views) - 1
+    assert len(kept["softmax"]) == len(kept["norms"]) == len(views) - 1
 
 
 def test_one_leading_element_says_nothing_about_others():
@@ -165,14 +165,15 @@ def test_a_vector_of_one_element_may_have_any_stride(monkeypatch):
         return checked
 
     monkeypatch.setattr(rows, "runner_for", watched)
-    for name in ("rmsnorm", "layernorm", "cross_entropy"):
+    for name in ("norms", "cross_entropy"):
         module = import_module(f"quack_tutorial.ops.{name}")
         for attribute in ("_kernel", "_backward_kernel", "_fused_kernel"):
             if hasattr(module, attribute):
                 monkeypatch.setattr(module, attribute, getattr(module, attribute).__wrapped__)
         for attribute in ("_launches", "_backward_launches", "_fused_launches"):
             monkeypatch.setattr(module, attribute, {}, raising=False)
-    monkeypatch.setattr(rows, "column_sum", rows.column_sum.__wrapped__)
+    norms = import_module("quack_tutorial.ops.norms")
+    monkeypatch.setattr(norms, "_column_sum", norms._column_sum.__wrapped__)
     x, w, b = (randn(*shape)[:, 2:3] for shape in ((3, 5), (1, 5), (1, 5)))
     assert_gradients(
         lambda x, w, b: ops.rmsnorm(x, w[0], b[0]) + ops.layernorm(x, w[0], b[0]),

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import torch
 
-from quack_tutorial import reference
+from quack_tutorial import card, reference
 from quack_tutorial.kernels import copy
 from quack_tutorial.kernels import softmax as lessons
 from quack_tutorial.shipped import COLUMNS, KERNELS, MATRIX, TARGETS, column_sum, element
@@ -100,7 +100,7 @@ def trial_of(kernel, dtype, N, said="", absent=(), types=()):
     draw = Draw(dtype, absent, dict(types))
     return Case(
         f"{kernel.name}{said}, {dtype}, {M} x {N}",
-        kernel.host(kernel.arguments(M, N, draw), promise(dtype, N)),
+        kernel.host(kernel.arguments(M, N, draw), promise(dtype, N), card=card.selected()),
         lambda: kernel.positional(kernel.arguments(M, N, draw)),
         lambda found: outputs.error(kernel, dict(zip(kernel.parameters, found, strict=True))),
     )
@@ -139,7 +139,7 @@ def column_sums(dtype, N):
     if dtype == "float32":
         yield Case(
             f"sum of the parts of dw, 8 x {N}",
-            column_sum(N, dtype)[0],
+            column_sum(N, dtype, card.selected())[0],
             lambda: (numbers("parts", "float32", 8, N), poisoned("float32", N)),
             # The gradient of a bias is just that: a sum of columns.
             lambda arguments: reference.rmsnorm_db_error(*map(f64, arguments), dtype),

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from quack_tutorial import hardware
 
-HOPPER = hardware.gpu("h100")
-CLUSTERS = (9, 0)  # the compute capability from which a GPU has clusters, bulk copies, and kernels that start early
+HOPPER, CLUSTERS = hardware.gpu("h100"), hardware.CLUSTERS
 MAX_N = 262144  # the longest row that we take, of 16 blocks or fewer
 CLUSTER_SIZES = (1, 2, 4, 8, 16)  # blocks of a cluster
 WARPS = tuple(range(32, 1025, 32))  # threads of a block: whole warps

@@ -20,7 +20,7 @@ Not covered: swizzled shared memory (row-wise kernels read shared memory the way
 import cutlass
 import cutlass.cute as cute
 
-from quack_tutorial.kernels.config import VECTOR_BYTES, Config, clusters_for, divides
+from quack_tutorial.kernels.config import VECTOR_BYTES, Config, clusters_for, divides, power_of_2
 
 LINE_BYTES = 128  # what a cache line holds, in four sectors of 32 bytes
 SHARED_BYTES = 227 * 1024  # the shared memory that one block may have
@@ -30,7 +30,7 @@ MOST_ELEMENTS = 128  # of a row that a thread may get; in a block of 1024 thread
 
 def threads_for(columns, elements=32):
     """How many threads share `columns` elements so that each has about `elements` of them: a power of 2, 8 to 1024."""
-    return min(MOST_THREADS, max(8, 1 << (-(-columns // elements) - 1).bit_length()))
+    return min(MOST_THREADS, max(8, power_of_2(-(-columns // elements))))
 
 
 def promise_for(dtype, N):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 
+from quack_tutorial import card
 from quack_tutorial.compiler import MAX_ALIGNMENT
 from quack_tutorial.hardware import ITEM_BYTES
 from quack_tutorial.occupancy import clusters_at_once
@@ -17,13 +18,15 @@ FINAL = "what ships"  # the last rung of every ladder: the operation's own kerne
 
 def contiguous_rows(dtype: str, N: int) -> Rows:
     """The rows of contiguous (M, N) tensors."""
-    return Rows(dtype, N, "aligned" if N * ITEM_BYTES[dtype] % MAX_ALIGNMENT == 0 else "congruent")
+    promise = "aligned" if N * ITEM_BYTES[dtype] % MAX_ALIGNMENT == 0 else "congruent"
+    return Rows(dtype, N, promise, card.selected())
 
 
 def rows_of(x) -> Rows:
     """What the addresses of a torch tensor's rows allow to promise, given that outputs are made `like` it."""
     steps = x.data_ptr() | x.stride(0) * x.element_size()
-    return Rows(dtype_of(x), x.shape[1], "aligned" if steps % MAX_ALIGNMENT == 0 else "congruent")
+    promise = "aligned" if steps % MAX_ALIGNMENT == 0 else "congruent"
+    return Rows(dtype_of(x), x.shape[1], promise, card.selected())
 
 
 def like(x):
@@ -124,7 +127,7 @@ def _ours(kernel, made, taken, inputs, outputs, types, tile_reads=0) -> Ours:
 
     def kernels(r, config=None):
         host, specs = made(r, config)
-        adds = [column_sum(r.N, types.get("w", r.dtype)) for _ in sums if getattr(host, "leaves_parts", True)]
+        adds = [column_sum(r.N, types.get("w", r.dtype), r.card) for _ in sums if getattr(host, "leaves_parts", True)]
         return [(host, specs), *adds]
 
     def run(launch, *tensors):

@@ -17,9 +17,11 @@ CUDA tensors run on kernels that are compiled once for a type and a row length a
 run on the simulator, the same kernels. Arguments are checked before anything runs; nothing is copied, converted or
 computed another way behind the caller's back, but for gradients, which autograd may hand over in any layout.
 
-A row's result does not depend on the batch: alone, among others or elsewhere among them it has the same bits, if rows start at
-multiples of 16 bytes; else if it starts as far from a line of 128. The gradients of a norm's weight and bias are sums over rows,
-which are added up in an order that the number of rows and the card's SMs decide: the same call gives the same bits.
+A row's result does not depend on the batch: alone, among others or elsewhere among them it has the same bits, if rows are a
+multiple of 16 bytes long and start at one. Other rows have the same bits where they and their results start as far from a line of
+128 bytes, in tensors whose rows are as far apart. So it is with the gradient of the input. Sums over rows are added up in an order
+that is always the same: of the losses the number of rows decides it, of a norm's weight and bias also the card's SMs. No two runs
+of one call differ.
 
 Each operation is registered with `torch.library` (quack_tutorial::softmax and so on, see `registered`): fake and meta tensors,
 `torch.compile(fullgraph=True)` and `torch.export` need no kernel. A call that needs no gradient and is not being traced goes past
@@ -40,8 +42,7 @@ comes out).
 """
 
 from quack_tutorial.ops.cross_entropy import cross_entropy, cross_entropy_with_grad
-from quack_tutorial.ops.layernorm import layernorm
-from quack_tutorial.ops.rmsnorm import rmsnorm
+from quack_tutorial.ops.norms import layernorm, rmsnorm
 from quack_tutorial.ops.softmax import softmax
 
 __all__ = [

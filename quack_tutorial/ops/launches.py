@@ -1,10 +1,10 @@
 """What the operations share: tensors as rows, what is known about their addresses, and the kernel's launch.
 
 A call like an earlier one costs one look-up in a dictionary beside the launch. An operation checks its arguments, chooses
-the kernel and has it compiled in its `_prepare`, its gradient in its `_prepare_backward`, a norm's in `norm_gradients`. Each gives
-a launch: a function that allocates the outputs and runs the kernel, for these arguments and all like them. It is kept under a key
-of everything that was looked at (see `launch_key`). How many rows a matrix has is not part of that, so batches of all sizes share a
-launch; tensors of other ranks have one for each shape. At MOST_KEPT launches an operation forgets them all and begins again.
+the kernel and has it compiled in its `_prepare`, its gradient in its `_prepare_backward`. Each gives a launch: a function that
+allocates the outputs and runs the kernel, for these arguments and all like them. It is kept under a key of everything that was
+looked at (see `launch_key`). How many rows a matrix has is not part of that, so batches of all sizes share a launch; tensors of
+other ranks have one for each shape. At MOST_KEPT launches a module forgets them all and begins again.
 """
 
 from __future__ import annotations
@@ -90,31 +90,6 @@ def check_same(op, **tensors):
         raise RuntimeError(f"{op}: expected all tensors to be on the same device, got {where}")
 
 
-def check_vectors(op, input, **vectors):
-    """TypeError or ValueError unless the vectors (None left out) are as long as input's rows and contiguous."""
-    N = columns(input)
-    for name, vector in vectors.items():
-        if vector is None:
-            continue
-        dtype_name(op, name, vector)
-        if vector.shape != (N,):
-            raise ValueError(
-                f"{op}: expected {name} of shape ({N},), got {tuple(vector.shape)}{_as_vector(op, input, name, vector)}"
-            )
-        # Under vmap the stride is not that of what is launched: an element of the batch, made contiguous.
-        if not (vector.is_contiguous() or _are_functorch_transforms_active()):
-            raise ValueError(f"{op}: {name} must be contiguous, got stride {vector.stride()}")
-
-
-def _as_vector(op, input, name, vector):
-    """What to write where a vector is as large as several dimensions of input, or is where input belongs."""
-    if vector.dim() < 2:
-        return ""
-    if vector.shape == input.shape[-vector.dim() :]:
-        return f"; write input.flatten(-{vector.dim()}) and {name}.flatten()"
-    return f"; write {op}({name}, input)" if name == "weight" and vector.shape[-1:] == input.shape else ""
-
-
 def as_rows(op, input):
     """`input` as an (M, N) view with contiguous rows; ValueError where only a copy could be."""
     try:
@@ -148,29 +123,6 @@ def contiguous_like(input):
     if input.dim() == 2 and input.stride() == (input.shape[1], 1):
         return torch.empty_like
     return partial(torch.empty_like, memory_format=torch.contiguous_format)
-
-
-def row_vector(input):
-    """A new float32 vector with an element for each row."""
-    return torch.empty(input.shape[:-1].numel(), dtype=torch.float32, device=input.device)
-
-
-def on_boundary(vector):
-    """A weight as the kernels read it, from a multiple of 16 bytes on, of stride 1: a copy if it is a view that is not so."""
-    if vector is None:
-        return None
-    at_once = vector.data_ptr() % MAX_ALIGNMENT == 0 and vector.stride(0) == 1
-    return vector if at_once else vector.clone(memory_format=torch.contiguous_format)
-
-
-def fake_of_rows(op, input, torchs):
-    """What a norm gives torch's tracing: a result like `input`, and a float32 vector with an element for each row."""
-    check_rows(op, input, torchs)
-    out = torch.empty_like(input, memory_format=torch.contiguous_format)
-    count = 1
-    for size in input.shape[:-1]:
-        count = count * size
-    return out, input.new_empty((count,), dtype=torch.float32)
 
 
 def is_packed(tensor):
@@ -222,7 +174,9 @@ def runner_for(device, kernel, specs):
 def card_of(device):
     """The GPU whose sizes kernels for tensors of `device` have: torch's current one; elsewhere the one that is selected."""
     if device != "cuda":
-        return shipped.selected()
+        from quack_tutorial import card
+
+        return card.selected()
     capability = torch.cuda.get_device_capability()
     return SimpleNamespace(capability=capability, **hardware.sm_of(capability))
 
@@ -230,76 +184,6 @@ def card_of(device):
 def rows(device, dtype, N, promise):
     """What a kernel for tensors of `device` is compiled for."""
     return shipped.Rows(dtype, N, promise, card_of(device))
-
-
-@cache
-def column_sum(device, dtype, N):
-    """The sum over the float32 parts of a gradient of N columns, as a vector of `dtype`."""
-    return runner_for(device, *shipped.column_sum(N, dtype, card_of(device)))
-
-
-def norm_gradients(launches, kernel_of, matrices, weight, stats, bias):
-    """(dx, dw, db) of a norm's input, weight and bias; dw and db are None where there is no weight or no bias.
-
-    `matrices` are the input and the gradients of what came of it, None for one that is not wanted, `stats` the float32 vectors that
-    the forward pass kept. `kernel_of(device, dtype, weight, N, promise, with_bias, *is_wanted)` gives the kernel and its runner.
-    """
-    if not matrices[0].numel():
-        dw, db = (None if vector is None else torch.zeros_like(vector) for vector in (weight, bias))
-        return torch.empty_like(matrices[0], memory_format=torch.contiguous_format), dw, db
-    key = tuple(map(launch_key, (*matrices, weight, bias)))
-    launch = launches.get(key)
-    if launch is None:
-        if not all(map(is_packed, matrices)):
-            return norm_gradients(launches, kernel_of, tuple(map(packed, matrices)), weight, stats, bias)
-        launch = keep(launches, key, _prepare_norm_gradients(kernel_of, matrices, weight, bias))
-    return launch(matrices, weight, stats, bias)
-
-
-def _prepare_norm_gradients(kernel_of, matrices, weight, bias):
-    """The launch for tensors like these, of which the matrices are packed and have elements."""
-    x, device, vectors = matrices[0], matrices[0].device, (weight, bias)
-    N, empty_like = columns(x), contiguous_like(x)
-    views = [matrix.view(-1, N) for matrix in matrices if matrix is not None]
-    names = [None if tensor is None else DTYPE_NAMES[tensor.dtype] for tensor in (x, *vectors)]
-    is_wanted = (matrix is not None for matrix in matrices[2:])
-    kernel, run = kernel_of(
-        device.type, *names[:2], N, promise(*views, one_row(views[0])), bias is not None, *is_wanted
-    )
-    from quack_tutorial.occupancy import clusters_at_once
-
-    most = kernel.most_parts(clusters_at_once(device, kernel.config.blocks_per_row))
-    run, are_matrices, at_once = guarded(run, device), x.dim() == 2, on_boundary(weight) is weight
-    adds = [name and guarded(column_sum(device.type, name, N), device) for name in names[1:]]
-
-    def launch(matrices, weight, stats, bias):
-        dx, w = empty_like(matrices[0]), weight if at_once else on_boundary(weight)
-        shape = kernel.parts_of(stats[-1].shape[0], most), N
-        parts = [add and torch.empty(shape, dtype=torch.float32, device=device) for add in adds]
-        out = dx
-        if not are_matrices:
-            matrices, out = [None if one is None else one.view(-1, N) for one in matrices], dx.view(-1, N)
-        run(matrices[0], w, *matrices[1:], *stats, out, *parts)
-        of_stride_1 = torch.contiguous_format
-        totals = [one if one is None else torch.empty_like(one, memory_format=of_stride_1) for one in (weight, bias)]
-        for add, part, total in zip(adds, parts, totals, strict=True):
-            if add:
-                add(part, total)
-        return dx, *totals
-
-    return launch
-
-
-def fake_norm_gradients(input, weight, *others):
-    """What `norm_gradients` gives torch's tracing, no elements for a vector that is absent; the last of the others is the bias."""
-    dw, db = (input.new_empty(0) if vector is None else torch.empty_like(vector) for vector in (weight, others[-1]))
-    return torch.empty_like(input, memory_format=torch.contiguous_format), dw, db
-
-
-def without_absent(gradients, weight, bias):
-    """The (dx, dw, db) of an operator, which has no None, with None for the vectors that are absent."""
-    dx, dw, db = gradients
-    return dx, None if weight is None else dw, None if bias is None else db
 
 
 def guarded(run, device):

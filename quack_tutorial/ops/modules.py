@@ -7,9 +7,8 @@ import torch
 
 from quack_tutorial.ops import launches
 from quack_tutorial.ops.cross_entropy import cross_entropy
-from quack_tutorial.ops.layernorm import layernorm
+from quack_tutorial.ops.norms import layernorm, rmsnorm
 from quack_tutorial.ops.registered import unscripted
-from quack_tutorial.ops.rmsnorm import rmsnorm
 
 
 @unscripted

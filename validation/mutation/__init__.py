@@ -61,14 +61,10 @@ BEHIND_THE_ROW = "behind the last tile no column is a row's, or, where a row is 
 EQUIVALENT: dict[str, str] = {
     "reduce.ClusterReduce.kernel: `if tidx == 0` always": SAME_VALUE,
     "softmax.SoftmaxReadTwice.kernel: loop to tiles one longer #2": BEHIND_THE_ROW,
-    "cross_entropy.CrossEntropy.kernel: cute.arch.sync_warp() removed": FOR_THE_COMPILER,
-    "cross_entropy.CrossEntropyBackward.kernel: cute.arch.sync_warp() removed": FOR_THE_COMPILER,
-    "cross_entropy.CrossEntropyFused.kernel: cute.arch.sync_warp() removed": FOR_THE_COMPILER,
-    "cross_entropy.CrossEntropy.kernel: `place.thread_in_row == 0` dropped from `place.exists and "
-    "place.thread_in_row == 0`": SAME_VALUE,
+    "row_tile.keep_loads_above: cute.arch.sync_warp() removed": FOR_THE_COMPILER,
     "row_exchange.RowExchange.share_warps: `if lane == 0` always": SAME_VALUE,
-    "loss.LossReduction.kernel: `if tidx == 0` always": SAME_VALUE,
-    "loss.LossReduction.kernel: loop to M one longer": "a thread that starts at row M has no row to add",
+    "sums.LossReduction.kernel: `if tidx == 0` always": SAME_VALUE,
+    "sums.LossReduction.kernel: loop to M one longer": "a thread that starts at row M has no row to add",
     "reduce.block_reduce: `if lane == 0` always": SAME_VALUE,
     "reduce.block_softmax_reduce: `if lane == 0` always": SAME_VALUE,
     "norm_backward.NormBackward.wait_for_free_stage: cute.arch.barrier() removed": "the values that all warps have "
@@ -80,18 +76,18 @@ EQUIVALENT: dict[str, str] = {
     "cross_entropy.CrossEntropyVectors.kernel: `if tidx == 0` always": SAME_VALUE,
     "cross_entropy.CrossEntropyRows.kernel: `tidx % self.threads_per_row == 0` dropped from `tidx % self.threads_per_row == 0 and "
     "row < mX.shape[0]`": SAME_VALUE,
-    "layernorm.mean_of: `cute.arch.shuffle_sync_bfly(mean, 0)`: offset doubled": "twice 0 is 0",
+    "norm.mean_of: `cute.arch.shuffle_sync_bfly(mean, 0)`: offset doubled": "twice 0 is 0",
     "rmsnorm.RMSNormAsync.kernel: cute.copy(atom, tXsX, tXrX, pred=tXpX) without pred": ZEROS_FROM_CP_ASYNC,
     "rmsnorm.RMSNormCluster.kernel: cute.copy(atom, tXsX, tXrX, pred=tXpX) without pred": ZEROS_FROM_CP_ASYNC,
     "rmsnorm.RMSNormBackwardPipelined.kernel: cute.copy(atom, thr_copy.partition_S(tile_at(sX, self.tiler, turn)), tXrX, "
     "pred=tXpX) without pred": ZEROS_FROM_CP_ASYNC,
     "rmsnorm.RMSNormBackwardPipelined.kernel: cute.copy(atom, thr_copy.partition_S(tile_at(sDO, self.tiler, turn)), tXrDO, "
     "pred=tXpX) without pred": ZEROS_FROM_CP_ASYNC,
-    "norm_backward.NormBackward.write_first: `if thread_row == 0` always": "the other rows of threads add up what only the first "
+    "norm_backward.NormBackward.add_to_first: `if thread_row == 0` always": "the other rows of threads add up what only the first "
     "one stores",
     "cross_entropy.CrossEntropyTwoPass.kernel: `if tidx == 0` always": SAME_VALUE,
     "cross_entropy.CrossEntropyOnline.kernel: `if tidx == 0` always": SAME_VALUE,
-    "sum_of_parts.ColumnSum.kernel: loop to G one longer": "a warp that starts at row G has no row to add",
+    "sums.ColumnSum.kernel: loop to G one longer": "a warp that starts at row G has no row to add",
     "cross_entropy.holds: `col < tile.N` dropped from `place.piece == 0 and col < tile.N and ((col - place.body) % threads == "
     "place.thread_in_row)`": A_COLUMN_OR_NONE,
     "row_tile.RowTile.is_first: `place.thread_in_row == 0` dropped from `place.exists & (place.thread_in_row == 0)`": SAME_VALUE,
@@ -100,8 +96,8 @@ EQUIVALENT: dict[str, str] = {
     "cross_entropy.holds: `col < tile.N` made `<=`": A_COLUMN_OR_NONE,
     "cross_entropy.holds: `col >= 0` dropped from `place.piece == 0 and col >= 0 and (col % threads == "
     "place.thread_in_row)`": "the remainder of a negative number is negative, and no thread's",
-    "sum_of_parts.ColumnSum.kernel: `if lane % lanes == 0` always": SAME_VALUE,
-    "sum_of_parts.ColumnSum.kernel: `warp == 0` dropped from `warp == 0 and lane < self.columns and (col < self.N)`": SAME_VALUE,
+    "sums.ColumnSum.kernel: `if lane % lanes == 0` always": SAME_VALUE,
+    "sums.ColumnSum.kernel: `warp == 0` dropped from `warp == 0 and lane < self.columns and (col < self.N)`": SAME_VALUE,
     "kernels.ClusterSum.kernel: cute.arch.mbarrier_init_fence() removed": "the cluster barrier that follows is not "
     "relaxed, so it publishes the init as it does every write",
     "kernels.ClusterSum.kernel: `if tidx == 0` always #2": SAME_VALUE,

@@ -15,10 +15,10 @@ import cuda.bindings.driver as cuda
 import cutlass
 import cutlass.cute as cute
 
-from quack_tutorial.kernels.arithmetic import quotient_factors
+from quack_tutorial.kernels.arithmetic import exp_terms, quotient_factors
 from quack_tutorial.kernels.reduce import exp
 from quack_tutorial.kernels.tuned.online import ExponentialKernel, held_max_sum, online_max_sum, warp_max_sum
-from quack_tutorial.kernels.tuned.row_tile import RowKernel, RowTile, existing
+from quack_tutorial.kernels.tuned.row_tile import RowKernel, RowTile, existing, keep_loads_above
 
 
 class LossTile(RowTile):
@@ -43,12 +43,12 @@ class CrossEntropy(ExponentialKernel):
         block, _, _ = cute.arch.block_idx()
         opened = exchange.allocate_and_arrive()
         place = tile.place(mX, block * tile.rows_per_block)
-        row = place.row  # below, a branch that names `place` would make its constants variables
+        row = place.row  # for branches, see `Place`
         # On its way before the row is, and not looked at until the row is on its way too.
         target = target_of(mT, row)
-        cute.arch.sync_warp()  # or the compiler would move that load down to where the target is needed
+        keep_loads_above()
         # read MN elements
-        max_thread, sum_thread = online_max_sum(tile, mX, place, for_logarithm=True)
+        max_thread, sum_thread = online_max_sum(tile, mX, place, exp_terms)
         col = column_of(target, tile.N)
         logit = logit_of(mX, row, col)
         max_warp, sum_warp = warp_max_sum(tile, max_thread, sum_thread, self.dtype)
@@ -84,7 +84,7 @@ class CrossEntropyBackward(RowKernel):
         loaded = existing(place.row, mX)
         target, (lse, rest), dloss = target_of(mT, place.row), lse_of(mLse, loaded), mDLoss[loaded]
         scale = mScale[0] if cutlass.const_expr(mScale is not None) else None
-        cute.arch.sync_warp()  # what is loaded above this line the compiler does not move down to where it is needed
+        keep_loads_above()
         # read MN elements
         tXrX = tile.load(mX, place)
         below = tXrX.load().to(cutlass.Float32) - lse
@@ -115,17 +115,17 @@ class CrossEntropyFused(ExponentialKernel):
         tile, exchange, shared = self.tile, self.exchange, self.shared
         block, _, _ = cute.arch.block_idx()
         place = tile.place(mX, block * tile.rows_per_block)
-        row = place.row  # below, a branch that names `place` would make its constants variables
+        row = place.row  # for branches, see `Place`
         opened = exchange.allocate_and_arrive()
         arriving = shared.start((mX,), place)
         target = target_of(mT, row)
-        cute.arch.sync_warp()  # or the compiler would move that load down to where the target is needed
+        keep_loads_above()
         # read MN elements
         if cutlass.const_expr(shared.stages > 0):
             logit = logit_of(mX, row, column_of(target, tile.N))
             shared.wait(arriving)
             sX = shared.row(arriving)
-            max_warp, sum_warp = shared.warp_max_sum(sX, place, self.exp_scale)
+            max_warp, sum_warp = shared.warp_max_sum(sX, place, self.terms)
         else:
             tXrX = tile.load(mX, place, fill=-math.inf)
             logit = logit_of(mX, row, column_of(target, tile.N))

@@ -35,7 +35,7 @@ class Norm(RowKernel):
     def __init__(self, dtype, N, promise="aligned", **given):
         super().__init__(dtype, N, promise, **given)
         self.exchange = RowExchange(self.config, sets=2 if self.centred else 1)
-        self.pipeline = RowPipeline(dtype, self.tile, tensors=1)  # x comes through shared memory if `stages` says so
+        self.pipeline = RowPipeline(dtype, self.tile, tensors=1, stages=self.config.stages)  # x alone
         self.weights = RowWeights(self.tile)
 
     def run(self, stream, mX, mW, mO, mRstd, eps, mB=None, mR=None, mResidualOut=None, mMean=None):
@@ -94,7 +94,7 @@ class Norm(RowKernel):
     @cute.jit
     def load(self, mX, mR, arriving, place):
         """This thread's part of its row of x, as registers to be used again, and of h = x + residual, in float32."""
-        tXrX = self.pipeline.take(arriving, 0, mX, place)
+        (tXrX,) = self.pipeline.take(arriving, (mX,), place)
         h = tXrX.load().to(cutlass.Float32)
         if cutlass.const_expr(mR is not None):
             h += self.tile.load(mR, place).load().to(cutlass.Float32)

@@ -66,22 +66,21 @@ class ColumnTile(RowTile):
         size = self.singles if i == self.vectors else self.vector_size
         return cute.make_tensor(rX.iterator + i * self.vector_size, cute.make_layout(size))
 
-    def zeros(self, mX, like=None):
-        """Registers for a row of mX, float32 or `like` a tensor, all 0; None of None."""
+    def zeros(self, mX):
+        """Registers for a row of mX, all 0; None of None."""
         if mX is None:
             return None
-        rX = cute.make_rmem_tensor(self.elements_held, cutlass.Float32 if like is None else like.element_type)
+        rX = cute.make_rmem_tensor(self.elements_held, mX.element_type)
         rX.fill(0.0)
         return rX
 
     def load_early(self, mX, place):
         """`load` before a row's sums are known; where rows start anywhere, which takes most registers, only room for it."""
-        return self.load(mX, place) if mX is not None and not self.has_head else self.zeros(mX, like=mX)
+        return self.load(mX, place) if mX is not None and not self.has_head else self.zeros(mX)
 
     @cute.jit
     def copy_part(self, rX: cute.Tensor, mX: cute.Tensor, i: cutlass.Constexpr, place, stores: cutlass.Constexpr):
-        """`load` of one part alone into the registers of all, which stay as they are where nothing is in the row; or its
-        `store`."""
+        """`load` of one part into the registers of all, which stay as they are where nothing is in the row; or its `store`."""
         if cutlass.const_expr(i == self.vectors):
             self.copy_singles(rX, mX, place, stores)
         else:
@@ -106,7 +105,7 @@ class NormBackward(RowKernel):
         if tile.has_head and config.stages == 1:
             config.refuse("rows that start anywhere need no stage or at least two, so stages must not be 1")
         self.exchange = RowExchange(config, values=2 if self.centred else 1, sets=2)
-        self.pipeline = RowPipeline(dtype, tile, tensors=2)
+        self.pipeline = RowPipeline(dtype, tile, tensors=2, stages=config.stages)
         # Where all of a row is in vectors, threads add up the sums of the block's rows through shared memory.
         in_vectors = promise == "aligned" and tile.singles == 0 and tile.vector_size >= 4
         self.sums_through_smem = tile.rows_per_block > 1 and in_vectors
@@ -122,7 +121,7 @@ class NormBackward(RowKernel):
         place = self.place(mX, share, 0)
         arriving = self.start(rows, share, place)
         weights = self.weights_of(mW, place, mX.shape[0])
-        next_mean, next_rstd = self.numbers_of(mMean, mRstd, place)
+        next_mean, next_rstd = number_of(mMean, place), number_of(mRstd, place)
         tXrDW, tXrDB = self.tile.zeros(mDWPart), self.tile.zeros(mDBPart)
         exchange.wait_for_peers()
 
@@ -130,12 +129,12 @@ class NormBackward(RowKernel):
             place, following = self.place(mX, share, turn), self.place(mX, share, turn + 1)
             # read 2 MN elements (3 MN with a gradient of h)
             mean, rstd = next_mean, next_rstd
-            next_mean, next_rstd = self.numbers_of(mMean, mRstd, following)
+            next_mean, next_rstd = number_of(mMean, following), number_of(mRstd, following)  # so that no turn waits
             tXrDResidualOut = self.tile.load_early(mDResidualOut, place)
             if cutlass.const_expr(stages > 0):
                 self.pipeline.fetch_singles(arriving, rows, following)
                 self.pipeline.wait(arriving, turn)
-            tXrX, tXrDO = self.pipeline.take_both(arriving, rows, place, turn)
+            tXrX, tXrDO = self.pipeline.take(arriving, rows, place, turn)
             xhat, _, wdy = self.factors(tXrX, tXrDO, self.weight_of(weights, place), mean, rstd)
             offset, slope = self.means_of(wdy, xhat, opened, turn)
             if cutlass.const_expr(stages > 1):
@@ -143,7 +142,7 @@ class NormBackward(RowKernel):
                 self.wait_for_free_stage()
                 self.fetch(arriving, rows, share, place, turn + self.pipeline.ahead)
             if cutlass.const_expr(stages > 0):
-                tXrX, tXrDO = self.pipeline.take_both(arriving, rows, place, turn)  # from shared memory again
+                tXrX, tXrDO = self.pipeline.take(arriving, rows, place, turn)  # from shared memory again
             # write MN elements, one vector of the row after the other, so that few numbers need registers
             tXrDX, tXrW = cute.make_rmem_tensor(self.tile.elements_held, self.dtype), self.weight_of(weights, place)
             for i in cutlass.range_constexpr(self.tile.vectors + (self.tile.singles > 0)):
@@ -167,11 +166,8 @@ class NormBackward(RowKernel):
     def factors(self, tXrX, tXrDO, tXrW, mean, rstd):
         """xhat, dy and w dy in float32."""
         x, dy = tXrX.load().to(cutlass.Float32), tXrDO.load().to(cutlass.Float32)
-        return (
-            (x - mean if self.centred else x) * rstd,
-            dy,
-            dy if tXrW is None else dy * tXrW.load().to(cutlass.Float32),
-        )
+        xhat = (x - mean if self.centred else x) * rstd
+        return xhat, dy, dy if tXrW is None else dy * tXrW.load().to(cutlass.Float32)
 
     def means_of(self, wdy, xhat, opened, turn):
         """The means over a row of w dy, if x is centred, and of w dy xhat; outside the row dy is 0."""
@@ -240,10 +236,6 @@ class NormBackward(RowKernel):
         elif not self.exchange.in_block:
             # What the blocks sent each other says so too, but not to racecheck of compute-sanitizer.
             cute.arch.barrier()
-
-    def numbers_of(self, mMean, mRstd, place):
-        """(mean, rstd) of a row, 0 where there is none, a turn ahead, so that no turn waits for them."""
-        return cutlass.Float32(0.0) if mMean is None else number_of(mMean, place), number_of(mRstd, place)
 
     def weights_of(self, mW, place, M):
         """Bring the weights, once for all turns: to registers, or to shared memory if they stay there; `weight_of` has them."""
@@ -321,11 +313,12 @@ class NormBackward(RowKernel):
 
 
 @cute.jit
-def number_of(mRows: cute.Tensor, place):
-    """The number that this thread's row has in (M,), its mean or rstd; 0 where there is no such row."""
+def number_of(mRows, place):
+    """The number that this thread's row has in (M,), its mean or rstd; 0 where there is no such row, or no mean."""
     number = cutlass.Float32(0.0)
-    if place.exists:
-        number = mRows[place.row]
+    if cutlass.const_expr(mRows is not None):
+        if place.exists:
+            number = mRows[place.row]
     return number
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 import cutlass
 import cutlass.cute as cute
 
-from quack_tutorial.kernels.arithmetic import as_float32, exp_scale, exp_scaled, exp_terms, thread_max
+from quack_tutorial.kernels.arithmetic import as_float32, exp_scale, exp_scaled, thread_max
 from quack_tutorial.kernels.reduce import exp, exp_flushed, finite_or_zero, thread_reduce, warp_reduce
 from quack_tutorial.kernels.tuned.row_exchange import RowExchange
 from quack_tutorial.kernels.tuned.row_pipeline import RowPipeline
@@ -32,37 +32,26 @@ def held_max_sum(tile, tXrX, scale):
 
 
 @cute.jit
-def online_max_sum(tile, mX, place, scale: cutlass.Constexpr = 0, for_logarithm: cutlass.Constexpr = False):
-    """This thread's (max, sum of exp(x - max)) of its row of mX, all of whose pieces it goes through. The terms are those of
-    `exp_scaled` with `scale`, or those of `exp_terms` if the sum is only used `for_logarithm`."""
+def online_max_sum(tile, mX, place, terms: cutlass.Constexpr):
+    """This thread's (max, sum of exp(x - max)) of its row of mX, all of whose pieces it goes through; `terms(rX, reference)` gives
+    exp(x - reference) for the values of a piece."""
     max_thread, sum_thread = -cutlass.Float32.inf, cutlass.Float32(0.0)
     # Pieces that every row has whole without looking where it ends, then the last one or two.
     for piece in range(tile.whole_pieces):
-        of_piece = in_piece(tile, mX, place, piece, tile.vectors)
-        max_thread, sum_thread = add_piece(of_piece, scale, for_logarithm, max_thread, sum_thread)
+        max_thread, sum_thread = with_piece(max_thread, sum_thread, terms, tile, mX, place, piece, tile.vectors)
     for piece in cutlass.range_constexpr(tile.whole_pieces, tile.pieces):
-        of_piece = in_piece(tile, mX, place, piece, tile.certain)
-        max_thread, sum_thread = add_piece(of_piece, scale, for_logarithm, max_thread, sum_thread)
+        max_thread, sum_thread = with_piece(max_thread, sum_thread, terms, tile, mX, place, piece, tile.certain)
     return max_thread, sum_thread
 
 
-def in_piece(tile, mX, place, piece, certain):
-    """This thread's vectors of one piece, the first `certain` of them in the row; -inf where it has none."""
-    return tile.load(mX, place._replace(piece=piece), fill=-math.inf, certain=certain)
-
-
-@cute.jit
-def add_piece(rX: cute.Tensor, scale: cutlass.Constexpr, for_logarithm: cutlass.Constexpr, max_old, sum_old):
-    """The pair with the values of one more piece."""
-    # The piece's maximum first: then one exponential an element, and one for the sum so far.
+def with_piece(max_old, sum_old, terms, tile, mX, place, piece, certain):
+    """The pair with one more piece of the row, in which each thread's first `certain` vectors are. First comes the piece's maximum:
+    then it is one exponential an element, and one for the sum so far."""
+    rX = tile.load(mX, place._replace(piece=piece), fill=-math.inf, certain=certain)
     max_new = thread_max(rX, max_old)
     reference = finite_or_zero(max_new)
     scaled = sum_old * exp_flushed(max_old - reference)
-    if cutlass.const_expr(for_logarithm):
-        terms = exp_terms(rX, reference)
-    else:
-        terms = exp_scaled(as_float32(rX) - reference, scale)
-    return max_new, thread_reduce(terms, cute.ReductionOp.ADD, scaled)
+    return max_new, thread_reduce(terms(rX, reference), cute.ReductionOp.ADD, scaled)
 
 
 def warp_max_sum(tile, max_thread, sum_thread, dtype):
@@ -79,7 +68,7 @@ class SharedRow(RowPipeline):
     a tile of `AT_ONCE` elements a thread. Without stages rows are in registers, and there is nothing here."""
 
     def __init__(self, dtype, tile):
-        super().__init__(dtype, tile, tensors=1)
+        super().__init__(dtype, tile, tensors=1, stages=tile.config.stages)
         self.width = tile.width  # none of its threads reads past that
         if self.stages:
             of_part = replace(tile.config, blocks_per_row=1, stages=0, vectors_at_once=AT_ONCE // tile.vector_size)
@@ -97,9 +86,9 @@ class SharedRow(RowPipeline):
         """Where this thread, whose `place` in the row is given, is in a `piece` of the part."""
         return Place(0, True, piece, place.thread_in_row, 0, self.width)
 
-    def warp_max_sum(self, sX, place, scale):
-        """(max, sum) of what this warp reads of the part `sX`, in every lane; terms as in `exp_scaled`."""
-        return warp_max_sum(self.tile, *online_max_sum(self.pieces, sX, self.place(None, place), scale), self.dtype)
+    def warp_max_sum(self, sX, place, terms):
+        """(max, sum) of what this warp reads of the part `sX`, in every lane; `terms` as in `online_max_sum`."""
+        return warp_max_sum(self.tile, *online_max_sum(self.pieces, sX, self.place(0, place), terms), self.dtype)
 
 
 class ExponentialKernel(RowKernel):
@@ -109,6 +98,10 @@ class ExponentialKernel(RowKernel):
         super().__init__(dtype, N, promise, **given)
         self.exchange = RowExchange(self.config, values=2)
         self.shared, self.exp_scale = SharedRow(dtype, self.tile), exp_scale(dtype)
+
+    def terms(self, rX, reference):
+        """e^(x - reference) for each x of a register tensor, as `exp_scaled`."""
+        return exp_scaled(as_float32(rX) - reference, self.exp_scale)
 
     def finished(self, tile, terms, factor, target):
         """A tile's results from its exponentials, of a row whose `target` may be given."""
@@ -126,6 +119,5 @@ class ExponentialKernel(RowKernel):
         for piece in range(self.shared.pieces.pieces):
             at = self.shared.place(piece, place)
             rX = self.shared.pieces.load(sX, at)
-            terms = exp_scaled(as_float32(rX) - max_row, self.exp_scale)
-            rX.store(self.finished(self.shared.pieces, terms, factor, target).to(self.dtype))
+            rX.store(self.finished(self.shared.pieces, self.terms(rX, max_row), factor, target).to(self.dtype))
             self.shared.pieces.store(rX, mPart, at)

@@ -11,8 +11,7 @@ one value (or a pair), and every thread gets what they make together:
 | several blocks, more warps   | each warp's to its block, then each block's to every block | both                              |
 
 More warps agree in two steps: one step of 16 blocks of 8 warps is 2048 messages a row, and softmax of 262144 bfloat16 columns ran
-at 0.78 of a copy's speed with it on an H200, in two steps at 0.92. Of 32 warps one can read all slots at once: one step is
-quicker.
+at 0.78 of a copy's speed with it on an H200, in two steps at 0.92. The slots of 32 warps one warp can read at once.
 
 A block may be written to once its mbarrier is initialised: `allocate_and_arrive` says that this block's is, `wait_for_peers` waits
 for the others', and the loads of the row stand between the two. No block ends before it has all its bytes.

@@ -37,14 +37,13 @@ class Arriving(NamedTuple):
 
 
 class RowPipeline:
-    """`stages` turns' rows of `tensors` tensors, by default as the configuration says; a turn's row of each arrives together.
+    """`stages` turns' rows of `tensors` tensors, a turn's row of each together; without stages rows come straight to registers.
 
     A block has one row in each turn, or a piece of one; `place` is this thread's in it, see `RowTile.place`.
     """
 
-    def __init__(self, dtype, tile, tensors, stages=None):
-        self.dtype, self.tile, self.tensors = dtype, tile, tensors
-        self.stages = tile.config.stages if stages is None else stages
+    def __init__(self, dtype, tile, tensors, stages):
+        self.dtype, self.tile, self.tensors, self.stages = dtype, tile, tensors, stages
         # Rows on their way while one is worked on. Into a single stage the next row only comes once the one in it has been read.
         self.ahead = max(1, self.stages - 1)
         # What threads read as a whole ends in zeros, as long as all of them together read: none has to ask where the row ends.
@@ -69,14 +68,11 @@ class RowPipeline:
         if self.stages:
             cute.arch.mbarrier_wait(arriving.mbar + turn % self.stages, turn // self.stages % 2)
 
-    def take(self, arriving, k, mX, place, turn=0):
-        """This thread's part of its row: of tensor k in shared memory, or, if it is not copied there, of mX."""
-        copied = self.stages > 0 and k < self.tensors
-        return self.load(arriving, k, place, turn) if copied else self.tile.load(mX, place)
-
-    def take_both(self, arriving, tensors, place, turn=0):
-        """The same of two tensors."""
-        return [self.take(arriving, k, mX, place, turn) for k, mX in enumerate(tensors)]
+    def take(self, arriving, tensors, place, turn=0):
+        """This thread's part of its row of each tensor: from shared memory, or, if no copies bring rows there, from `tensors`."""
+        if self.stages:
+            return [self.load(arriving, k, place, turn) for k in range(self.tensors)]
+        return [self.tile.load(mX, place) for mX in tensors]
 
     @cute.jit
     def open(self, place):

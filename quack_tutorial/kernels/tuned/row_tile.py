@@ -41,7 +41,8 @@ PROMISES = ("aligned", "congruent", "any")
 
 
 class Place(NamedTuple):
-    """Where a thread is: in which row, and where in it."""
+    """Where a thread is: in which row, and where in it. A branch in a kernel that names a place would make variables of all its
+    fields, constants too: take the field first, `row = place.row`."""
 
     row: Any  # the row's number in the tensor
     exists: Any  # whether there is such a row
@@ -58,9 +59,8 @@ class RowTile:
     configuration has `vectors_at_once`, as many as it takes with so many vectors a thread, which a kernel goes through one after
     the other, or in blocks that do not know of each other. `promise` is one of the table above.
 
-    What is known of every row, wherever it starts: of a thread's vectors in any piece the first `certain` are in it, and of
-    vectors that begin one later the first `certain_next`; of its pieces the first `whole_pieces`, and `in_last` vectors of the
-    last one."""
+    What is known of every row, wherever it starts: of a thread's vectors in any piece the first `certain` are in it, and of vectors
+    that begin one later the first `certain_next`; of its pieces the first `whole_pieces`, and `in_last` vectors of the last."""
 
     hinted = True  # L2 is asked to keep what is loaded, see `cache_hints`
     wide = True  # rows keep the promise; else they are read and written one element at a time
@@ -185,8 +185,7 @@ class RowTile:
         return col
 
     def vectors_of(self, mX, rX, place):
-        """The copy atom for `mX`, this thread's vectors in it, ((elements of an atom, atoms), 1, vectors), and in the registers
-        rX."""
+        """The copy atom for `mX`, and this thread's vectors in it and in rX, ((elements of an atom, atoms), 1, vectors)."""
         dtype = mX.element_type
         bits = dtype.width
         if self.wide and self.vector_size > 1:
@@ -226,8 +225,7 @@ class RowTile:
             cute.copy(atom, source, target)
 
     def inside(self, i, place, certain=False, checks_row=False):
-        """Whether this thread's vector i is in the row, and with `checks_row` whether there is such a row: a Boolean; None where
-        that is `certain`."""
+        """Whether this thread's vector i is in the row, with `checks_row` in a row that exists: a Boolean; None if `certain`."""
         if certain:
             return place.exists if checks_row else None
         limit = place.body - place.piece * self.width
@@ -246,6 +244,12 @@ def existing(row, mX):
     """`row`, or the last row where there is no such row: what is loaded without a branch must be somewhere. A load behind a branch
     is moved down to where its value is needed, and then memory is waited for twice."""
     return cutlass.min(row, mX.shape[0] - 1)
+
+
+def keep_loads_above():
+    """The compiler would move a load down to where its value is needed, behind a row that is waited for. It moves none across a
+    barrier, and one of a warp that is together anyway costs next to nothing."""
+    cute.arch.sync_warp()
 
 
 def in_words(tensor):

@@ -56,7 +56,7 @@ class Softmax(ExponentialKernel):
     def in_shared_memory(self, arriving, mO, place, opened):
         """Softmax of a row whose parts the blocks have in shared memory."""
         sX, mPart = self.shared.row(arriving), self.shared.part_of(mO, place)
-        max_row, sum_row = self.shared.warp_max_sum(sX, place, self.exp_scale)  # the row's, if it has no other warp
+        max_row, sum_row = self.shared.warp_max_sum(sX, place, self.terms)  # the row's, if it has no other warp
         if cutlass.const_expr(self.exchange.needed):
             self.exchange.wait_for_peers()
             max_row, sum_row = self.exchange.row_max_sum(max_row, sum_row, opened)
@@ -71,7 +71,7 @@ class SoftmaxBackward(RowKernel):
     def __init__(self, dtype, N, promise="aligned", **given):
         super().__init__(dtype, N, promise, **given)
         self.exchange = RowExchange(self.config)
-        self.pipeline = RowPipeline(dtype, self.tile, tensors=2)
+        self.pipeline = RowPipeline(dtype, self.tile, tensors=2, stages=self.config.stages)
 
     @cute.jit
     def __call__(self, mY: cute.Tensor, mDY: cute.Tensor, mDX: cute.Tensor, stream: cuda.CUstream):
@@ -99,5 +99,5 @@ class SoftmaxBackward(RowKernel):
 
     def load(self, arriving, mY, mDY, place):
         """This thread's part of y, as registers to be used again, and of y and dy in float32."""
-        tXrY, tXrDY = self.pipeline.take_both(arriving, (mY, mDY), place)
+        tXrY, tXrDY = self.pipeline.take(arriving, (mY, mDY), place)
         return tXrY, tXrY.load().to(cutlass.Float32), tXrDY.load().to(cutlass.Float32)

@@ -1,8 +1,7 @@
 """What is added up behind a kernel, always in the same order: the parts of a weight's gradient, and the losses of a batch.
 
 Both are chapter 5's block reduce, of many numbers a thread; new here are numbers in flight, and a kernel that starts before the
-one ahead of it has ended (chapter 15's `overlaps`). The losses have one block: 12 bytes a row, where their kernel read a row of
-logits."""
+one ahead of it has ended (chapter 15's `overlaps`). One block adds the losses: 12 bytes a row, beside the row of logits."""
 
 import operator
 
@@ -65,9 +64,8 @@ class ColumnSum:
 
 
 class LossReduction:
-    """The mean of (M,) losses over rows whose target is not `ignore_index` (NaN if there is none), or the sum of all, since those
-    of rows to be ignored are 0. The mean also gives, where asked for, the factor of each loss's gradient: 1 over the number of
-    rows."""
+    """The mean of (M,) losses over rows whose target is not `ignore_index` (NaN if there is none), or the sum of all, since ignored
+    rows have 0. The mean also gives, where asked for, the factor of each loss's gradient: 1 over the number of rows."""
 
     def __init__(self, dtype, mean=True):
         self.dtype, self.mean = dtype, mean
