@@ -158,7 +158,7 @@ def run(args, name="cutesim check", show=None, **options) -> int:
         for sentence in (str(outcome), *outcome.notes, *map(_with_traffic, outcome.runs), *outcome.tensors):
             print(sentence)
     if args.delays:
-        written = delays.write([finding for run in outcome.runs for finding in run.findings], args.delays)
+        written = delays.write(outcome.runs, args.delays)
         print("\n".join(written), file=sys.stdout if form == "text" else sys.stderr)
     if show is not None:
         show(args, outcome)

@@ -1,7 +1,7 @@
 """An order made real: a kernel's own file, with a wait where a failing order lets others go first.
 
 A race that the simulator finds may never be seen on a GPU, whose warps hardly ever come in that order. `candidates` lists who could
-be kept waiting before which line of a finding; `delayed` writes the file with one such wait, for a GPU to run.
+be kept waiting before which line of a run's findings; `delayed` writes the file with one such wait, for a GPU to run.
 """
 
 from __future__ import annotations
@@ -10,12 +10,10 @@ import ast
 from dataclasses import dataclass
 from pathlib import Path
 
-from cutesim.trace import Finding
-
 MILLISECONDS = 4
 KINDS = frozenset(  # what another order of warps or transfers brings out
     ("race", "read before arrival", "async copy never waited for", "exit with traffic in flight", "early access")
-    + ("missing proxy fence", "mbarrier not published", "mbarrier not initialised")
+    + ("missing proxy fence", "mbarrier not published", "mbarrier not initialised", "deadlock")
 )
 WAIT = """
 from cutlass._mlir.dialects import llvm as _llvm
@@ -33,6 +31,11 @@ def _sleep(*, loc=None, ip=None):
 def _warp():  # warp_idx() is a shuffle, which would hang in a branch that one lane takes
     (x, y, z), (width, height, _) = _cute.arch.thread_idx(), _cute.arch.block_dim()
     return (x + width * (y + height * z)) // 32
+
+
+def _block():
+    (x, y, z), (width, height, _) = _cute.arch.block_idx(), _cute.arch.grid_dim()
+    return x + width * (y + height * z)
 
 
 @_cute.jit
@@ -59,24 +62,30 @@ class Delay:
         )
 
 
-def candidates(finding: Finding) -> list[Delay]:
-    """The waits that could bring out what a finding says, the likeliest first; none for a fault that every order shows."""
-    if finding.kind not in KINDS:
-        return []
-    threads = [int(thread) for thread in finding.threads]
-    found = []
-    for k, line in enumerate(finding.lines):
-        warp = threads[k] // 32 if k < len(threads) and threads[k] >= 0 else 0
-        ways = [(f"_warp() == {warp}", f"warp {warp}"), (f"_warp() != {warp}", f"all but warp {warp}")]
-        if len({thread // 32 for thread in threads}) == 1 and len(threads) > 1:
-            ways.insert(0, (f"_cute.arch.lane_idx() == {threads[k] % 32}", f"lane {threads[k] % 32} of each warp"))
+def candidates(run) -> list[Delay]:
+    """The waits that could bring out what a run has found, the likeliest first; none for a fault that every order shows.
+
+    The others than a warp wait where a block has several, blocks where a grid has; blocks may also come late to the first line.
+    """
+    found, late = [], []
+    several_warps = any(launch.threads > 32 for launch in run.trace.launches)
+    several_blocks = any(launch.blocks > 1 for launch in run.trace.launches)
+    for finding in run.findings:
+        if finding.kind not in KINDS:
+            continue
+        threads = [int(thread) for thread in finding.threads]
         block = max(finding.block, 0)
-        ways += [
-            (f"_cute.arch.block_idx()[0] == {block}", f"block {block}"),
-            (f"_cute.arch.block_idx()[0] != {block}", f"all blocks but {block}"),
-        ]
-        found += [Delay(line.file, line.number, *way) for way in ways]
-    return list(dict.fromkeys(found))
+        blocks = [(f"_block() == {block}", f"block {block}"), (f"_block() != {block}", f"all blocks but {block}")]
+        for k, line in enumerate(finding.lines):
+            warp = threads[k] // 32 if k < len(threads) and threads[k] >= 0 else 0
+            ways = [(f"_warp() == {warp}", f"warp {warp}")]
+            ways += several_warps * [(f"_warp() != {warp}", f"all but warp {warp}")] + several_blocks * blocks
+            if len({thread // 32 for thread in threads}) == 1 and len(threads) > 1:
+                ways.insert(0, (f"_cute.arch.lane_idx() == {threads[k] % 32}", f"lane {threads[k] % 32} of each warp"))
+            found += [Delay(line.file, line.number, *way) for way in ways]
+        first = run.trace.lines[0]
+        late += [Delay(first.file, first.number, *way) for way in several_blocks * blocks]
+    return list(dict.fromkeys(found + late))
 
 
 def delayed(source: str, delay: Delay) -> str:
@@ -99,11 +108,11 @@ def delayed(source: str, delay: Delay) -> str:
     return "".join(lines)
 
 
-def write(findings, folder) -> list[str]:
-    """Write each candidate of the findings to a file of its own in `folder`, and say which and what waits in it."""
+def write(runs, folder) -> list[str]:
+    """Write each candidate of some runs to a file of its own in `folder`, and say which and what waits in it."""
     folder, said = Path(folder), []
     folder.mkdir(parents=True, exist_ok=True)
-    for number, delay in enumerate((delay for finding in findings for delay in candidates(finding)), 1):
+    for number, delay in enumerate((delay for run in runs for delay in candidates(run)), 1):
         source = Path(delay.file)
         path = folder / f"{source.stem}_{number}.py"
         path.write_text(delayed(source.read_text(encoding="utf-8"), delay), encoding="utf-8")

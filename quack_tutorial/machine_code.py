@@ -198,7 +198,7 @@ def _parts(line: str) -> tuple[str | None, str, set[int], set[int]] | None:
         return None
     guard, name, operands = instruction.groups()
     operands = [one for one in operands.split(", ") if not re.fullmatch(r"!?U?P[\dT]", one)]
-    target = None if name.startswith(STORES) else REGISTER.match(operands[0])
+    target = None if name.startswith(STORES) or not operands else REGISTER.match(operands[0])
     reads = operands[1:] if target else operands
     read = {int(r[1]) + k for r in REGISTER.finditer(", ".join(reads)) for k in range(2 if r[2] else 1)}
     width = max(1, moved_bytes(name) // 4) if name.startswith("LD") else 1

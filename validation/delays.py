@@ -1,8 +1,9 @@
-"""Suite `delays`: does a GPU show the faults of `corpus` that depend on order, as they are and with a wait before one line?
+"""Suite `delays`: does a GPU show faults that depend on order, as they are and with a wait before one line?
 
-Each faulty kernel runs BARE times as it is. Where none is wrong, it runs again with each wait that `cutesim.delays` proposes from
-the simulator's finding, until one shows the fault. The right kernel runs with the same wait and must stay right: what fails is the
-fault's doing. A case is a process of its own; one that hangs is ended, and told.
+The faults are those of `corpus`, and the bugs of public kernels that cutesim's README lists. Each faulty kernel runs BARE times as
+it is. Where none is wrong, it runs again with each wait that `cutesim.delays` proposes from the simulator's findings, until one
+shows the fault. The right kernel runs first, and again with each wait, and must stay right: what fails is the fault's doing. A case
+is a process of its own; one that hangs is ended, and told.
 """
 
 from __future__ import annotations
@@ -18,63 +19,88 @@ from pathlib import Path
 
 import numpy as np
 
+import cutesim
 from cutesim import delays
+from cutesim.language.loading import answer_imports
 from cutesim.simulation import simulate
 from quack_tutorial.records import suite as report
 from validation import corpus
 
 BARE, DELAYED = 1000, 20
-SECONDS, AT_ONCE = 60, 10
+SECONDS, AT_ONCE = 100, 10
+
+
+FILES = [Path(corpus.__file__), Path(cutesim.__file__).with_name("tests") / "dsl" / "field.py"]
+
+
+def loaded(path: Path) -> list:
+    """The cases of a file."""
+    spec = importlib.util.spec_from_file_location(f"{path.stem}_of_delays", path)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    answer_imports(module.__dict__)
+    spec.loader.exec_module(module)
+    return module.CASES
+
+
+def cases() -> dict:
+    """By name, the cases whose findings have a wait to offer; none of `corpus` that hangs in every order."""
+    ours, field = map(loaded, FILES)
+    ours = [case for case in ours if case.kind in delays.KINDS - {"deadlock"} and not case.orders]
+    return {case.name: case for case in (*ours, *field)}
 
 
 def wrong_results(case, bug: bool, times: int) -> int:
-    """How many of so many launches on the GPU leave other results than the case says."""
+    """How many of so many launches on the GPU leave other results than the case says, each after one on zeros: shared memory then
+    holds nothing right."""
     import torch
 
     from quack_tutorial.compiler import compile_for
 
-    x, y, out = (torch.from_numpy(np.ascontiguousarray(array)).cuda() for array in case.arrays())
-    wanted = torch.from_numpy(np.ascontiguousarray(case.right(*case.arrays()[:2]))).cuda().to(out.dtype)
-    compiled, given = compile_for(case.host, x, y, out, bug), (x.clone(), y.clone())
+    arrays = case.arrays()
+    given = [torch.from_numpy(np.ascontiguousarray(array)).cuda() for array in arrays]
+    tensors = [tensor.clone() for tensor in given]
+    wanted = torch.from_numpy(np.ascontiguousarray(case.right(*arrays[:-1]))).cuda().to(given[-1].dtype)
+    compiled = compile_for(case.host, *tensors, bug)
     wrong = 0
     for _ in range(times):
-        x.copy_(given[0]), y.copy_(given[1]), out.zero_()
-        compiled(x, y, out, bug)
-        wrong += not torch.allclose(out, wanted, rtol=1e-4, atol=1e-4)
+        for sources in ([torch.zeros_like(given[0]), *given[1:]], given):
+            for tensor, source in zip(tensors, sources):
+                tensor.copy_(source)
+            compiled(*tensors, bug)
+        wrong += not torch.allclose(tensors[-1], wanted, rtol=1e-4, atol=1e-4)
     return wrong
 
 
 def with_delay(name: str, delay, folder: Path):
-    """The case of that name in a copy of the corpus that has the wait."""
-    path = folder / f"corpus_{delay.line}_{abs(hash(delay.which))}.py"
-    path.write_text(delays.delayed(Path(corpus.__file__).read_text(encoding="utf-8"), delay), encoding="utf-8")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return next(case for case in module.CASES if case.name == name)
+    """The case of that name in a copy of its file that has the wait."""
+    path = folder / f"late_{delay.line}_{abs(hash(delay.which))}.py"
+    path.write_text(delays.delayed(Path(delay.file).read_text(encoding="utf-8"), delay), encoding="utf-8")
+    return next(case for case in loaded(path) if case.name == name)
 
 
 def measure(name: str) -> None:
-    """Print, as lines of JSON, how many runs are wrong; where none is, of each wait [who waits, how many of the right kernel's
-    runs are wrong with it] and then how many of the faulty one's, until some are."""
-    case = next(case for case in corpus.CASES if case.name == name)
+    """Print, as lines of JSON, how many runs are wrong, of the right kernel and of the faulty one; where none is, of each wait [who
+    waits, how many of the right kernel's runs are wrong with it] and then how many of the faulty one's, until some are."""
+    case = cases()[name]
+    print(json.dumps(wrong_results(case, False, BARE)), flush=True)
     bare = wrong_results(case, True, BARE)
     print(json.dumps(bare), flush=True)
-    (finding, *_) = simulate(case.host, *case.arrays(), True).findings
+    found = simulate(case.host, *case.arrays(), True)
     with tempfile.TemporaryDirectory() as folder:
-        for delay in [] if bare else delays.candidates(finding):
+        for delay in [] if bare else delays.candidates(found):
             other = with_delay(name, delay, Path(folder))
-            text = Path(corpus.__file__).read_text(encoding="utf-8").splitlines()[delay.line - 1].split("#")[0].strip()
-            print(json.dumps([f"{delay.who} before `{text}`", wrong_results(other, False, DELAYED)]), flush=True)
+            text = Path(delay.file).read_text(encoding="utf-8").splitlines()[delay.line - 1].split("#")[0].strip()
+            control = wrong_results(other, False, DELAYED)
+            print(json.dumps([f"{delay.who} before `{text}`", control]), flush=True)
             wrong = wrong_results(other, True, DELAYED)
             print(json.dumps(wrong), flush=True)
-            if wrong:
+            if wrong and not control:
                 return
 
 
-def _tried(case) -> tuple[list, str]:
+def _tried(name: str) -> tuple[list, str]:
     """What `measure` printed in a process of its own; what ended that process, "" where nothing did."""
-    command = [sys.executable, "-m", "validation.delays", case.name]
+    command = [sys.executable, "-m", "validation.delays", name]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
     except subprocess.TimeoutExpired as late:
@@ -89,36 +115,26 @@ def _lines(text) -> list:
 
 
 def run(sample, progress) -> report.Suite:
-    """Try every case whose finding has a wait to offer."""
-    cases = [case for case in corpus.CASES if case.kind in delays.KINDS and not case.orders]
-    rows, mismatches, notes = [], [], []
+    """Try every case."""
+    tried, rows, mismatches, notes = cases(), [], [], []
+    names = [*tried][:2] if sample else [*tried]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        for case, (lines, ended) in zip(cases, pool.map(_tried, cases[:2] if sample else cases)):
-            progress(case.name)
-            if not lines:
-                mismatches.append(f"{case.name}: {ended}")
+        for name, (lines, ended) in zip(names, pool.map(_tried, names)):
+            progress(name)
+            case = tried[name]
+            if not lines or lines[0]:
+                mismatches.append(f"{name}: the right kernel {f'is wrong {lines[0]} times' if lines else ended}")
                 continue
-            bare, *tried = lines
-            waits = [*zip(tried[::2], [*tried[1::2], ended])]
-            if ended and not waits:
-                mismatches.append(f"{case.name}: with the first wait the right kernel {ended}")
-            notes += [
-                f"{case.name}: with {who} the right kernel is wrong too" for (who, control), _ in waits if control
-            ]
-            (who, control), became = waits[-1] if waits else (("", 0), 0)
-            shown = bool(became) and not control
-            notes += [f"{case.name}: {became}"] if isinstance(became, str) and became not in ("", "hangs") else []
-            became = became if became in ("", "hangs") or isinstance(became, int) else "an error"
-            rows.append(
-                (
-                    case.wrong,
-                    case.kind,
-                    bare,
-                    len(waits),
-                    who if shown else "" if bare else "none",
-                    became if shown else 0,
-                )
-            )
+            if len(lines) % 2:  # the faulty kernel's runs ended it
+                lines.append(ended if ended == "hangs" else "an error")
+                notes += [f"{name}: {ended}"] * (ended != "hangs")
+            elif ended:
+                mismatches.append(f"{name}: with the wait after these the right kernel {ended}")
+            (_, bare), *waits = zip(lines[::2], lines[1::2])
+            mismatches += [f"{name}: with {who} the right kernel is wrong" for (who, wrong), _ in waits if wrong]
+            shown = [(who, wrong) for (who, control), wrong in waits if wrong and not control]
+            kind = simulate(case.host, *case.arrays(), True).findings[0].kind
+            rows.append((case.wrong, kind, bare, len(waits), *(shown or [("" if bare else "none", 0)])[0]))
     return report.Suite(
         "delays",
         f"Of {BARE} runs, how many does a GPU get wrong as they are, and of {DELAYED} with a wait before one line?",
