@@ -89,7 +89,7 @@ def compared(row, ours) -> list[tuple]:
         ideal = at_all_rows(traces, M, row, space, f"ideal_{unit}")
         counted = defaultdict(float)
         for line in row.main.lines:
-            text = "what the compiler gives no line" if line.text.startswith("@cute.") else line.text
+            text = "of no line" if line.text.startswith("@cute.") else line.text
             counted[line.function, text] += getattr(line, unit) / row.M
         keys = [key for key in {**expected, **counted} if expected[key] or counted[key]]
         joined = {key: expected[key] for key in keys if in_wider_accesses(expected[key], ideal[key], counted[key])}
@@ -106,8 +106,8 @@ def judged(key, keys, expected, counted) -> str:
     if near(expected[key], counted[key]):
         return "agrees"
     groups = [[other for other in keys if other[n] == key[n]] for n in (0, 1)] + [keys]
-    sums = [[sum(counts[other] for other in group) for counts in (expected, counted)] for group in groups]
-    for name, (ours, theirs) in zip(("neighbouring lines", "neighbouring lines", "elsewhere"), sums):
+    sums = [[sum(each[o] for o in group) for each in (expected, counted)] for group in groups]
+    for name, (ours, theirs) in zip((EXPLAINED[1], *EXPLAINED[1:]), sums):
         if near(ours, theirs):
             return name
     for group, (ours, theirs) in zip(groups, sums):
