@@ -52,7 +52,8 @@ class Draw(trials.Draw):
 def run(sample=False, progress=print) -> report.Suite:
     """Every version whose lines are recorded; as a sample the copies alone."""
     rows, mismatches, checked, differ = [], [], 0, {}
-    for operation in ["copy"] if sample else [name for name in OPERATIONS if record.load(name)]:
+    every = [name for name, operation in OPERATIONS.items() if operation.ladder and record.load(name)]
+    for operation in ["copy"] if sample else every:
         kept, tally = record.load(operation), Counter()
         for version in OPERATIONS[operation].ladder:
             for dtype in DTYPES if version != FINAL else ():
