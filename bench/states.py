@@ -81,11 +81,10 @@ def measured(key: CellKey, setups: dict) -> dict:
     }
     for name, setup in setups.items():
         try:
-            call = setup(*first)
-            found = {
-                (state, name): timing.capture(_both(work, call), slots, launches, pool).released()
-                for state, work in before.items()
-            }
+            found = {}
+            for state, work in before.items():  # a call of its own for each graph: what `prepare` keeps must stay
+                both = _both(work, setup(*first))
+                found[state, name] = timing.capture(both, slots, launches, pool).released()
         except Exception as error:  # whatever a peer raises, the others go on if the GPU still answers
             torch.cuda.synchronize()
             print(f"{key}: {name}: {type(error).__name__}: {error}"[:200], file=sys.stderr)
@@ -224,7 +223,7 @@ def run(args, found) -> int:
         if min(behind.values()) < 0.995:
             print(f"{cell.operation} {cell.dtype} {cell.M} x {cell.N} {cell.config}: {behind}", flush=True)
         if args.out:
-            line = command_line(args, ["states"], ["seed", "cells", "workers", "limit_s", "out"])
+            line = command_line(args, ["states"], ["seed", "cells", "workers", "limit-s", "out"])
             records.save(
                 args.out,
                 records.stamped(device, found.driver, line) | {"seed": args.seed, "takes": TAKES, "cells": rows},
