@@ -16,7 +16,7 @@ from pathlib import Path
 from quack_tutorial import compiler
 from quack_tutorial.hardware import ITEM_BYTES
 from quack_tutorial.operations import OPERATIONS
-from quack_tutorial.operations.our_launches import FINAL, contiguous_rows
+from quack_tutorial.operations.our_launches import contiguous_rows
 
 SHOWN = re.compile(
     r"^:pyobject: (\w+)(?:\.kernel)?\n(?:`{3,}|:{3,})\n|^figures\.code_diff\(.*\.(\w+)\)\n```\n", re.MULTILINE
@@ -51,17 +51,21 @@ def link(place: dict, name: str) -> str:
     except LookupError:
         return ""
     compilers = [{"id": place["compiler"], "options": ""}]
-    state = {"sessions": [{"id": 1, "language": "cutedsl", "source": source, "compilers": compilers}]}
-    packed = base64.urlsafe_b64encode(zlib.compress(json.dumps(state).encode(), 9)).decode()
-    return f"\n[`{name}` in Compiler Explorer]({place['address'].rstrip('/')}/clientstate/{packed})\n"
+    session = {"id": 1, "language": "cutedsl", "source": source, "compilers": compilers}
+    packed = zlib.compress(json.dumps({"sessions": [session]}).encode(), 9)
+    address = f"{place['address'].rstrip('/')}/clientstate/{base64.urlsafe_b64encode(packed).decode()}"
+    return f"\n[`{name}` in Compiler Explorer]({address})\n"
 
 
 @cache
 def versions() -> dict:
     """{name of a class: its object for rows of N, and what it is compiled for}, of what the ladders' versions launch first."""
-    rows = contiguous_rows(DTYPE, N)
-    every = [ours for op in OPERATIONS.values() for version, ours in op.ladder.items() if version != FINAL]
-    return {type(kernel).__name__: (kernel, args) for ours in every for kernel, args in ours.kernels(rows, None)[:1]}
+    found = {}
+    for operation in OPERATIONS.values():
+        for ours in list(operation.ladder.values())[:-1]:
+            kernel, args = ours.kernels(contiguous_rows(DTYPE, N), None)[0]
+            found[type(kernel).__name__] = kernel, args
+    return found
 
 
 def program(name: str) -> str:
@@ -81,31 +85,34 @@ def program(name: str) -> str:
             call.append(parameter.name)
         else:
             call.append(repr(arg))
+    made = f"(cutlass.Float32, {N})" if "dtype" in inspect.signature(type(kernel)).parameters else "()"
     return PROGRAM.format(
         imports="\n".join(sorted(imports)),
         parts="\n\n\n".join(parts.values()),
         arguments="\n".join(f"{name} = {value}" for name, value in lines.items()),
-        kernel=f"{name}(cutlass.Float32, {N})"
-        if "dtype" in inspect.signature(type(kernel)).parameters
-        else f"{name}()",
+        kernel=name + made,
         call=", ".join(call),
     )
 
 
 def _tensor(name: str, spec) -> dict[str, str]:
     """{variable: expression} of a tensor without memory, and of its sizes that are known only when it runs."""
-    dtype = compiler.DTYPES[spec.dtype]
+    step = f"cute.sym_int64({spec.align // ITEM_BYTES.get(spec.dtype, 8)})"
     found = {size: "cute.sym_int()" for size in spec.shape if isinstance(size, str)}
-    found |= {
-        step: f"cute.sym_int64({spec.align // ITEM_BYTES[spec.dtype]})" for step in spec.stride if isinstance(step, str)
-    }
-    shape, stride = (f"({', '.join(map(str, sizes))}{',' * (len(sizes) == 1)})" for sizes in (spec.shape, spec.stride))
-    return found | {name: f"make_fake_tensor(cutlass.{dtype}, {shape}, {stride}, assumed_align={spec.align})"}
+    found |= {stride: step for stride in spec.stride if isinstance(stride, str)}
+    dtype = compiler.DTYPES[spec.dtype]
+    layout = f"{spec.shape}, {spec.stride}".replace("'", "")
+    return found | {name: f"make_fake_tensor(cutlass.{dtype}, {layout}, assumed_align={spec.align})"}
+
+
+@cache
+def statements(file: Path) -> list:
+    return ast.parse(file.read_text(encoding="utf-8")).body
 
 
 def _take(file: Path, name: str, imports: set, parts: dict) -> None:
     """Add the text that defines a name in a file of the kernels, behind all that it refers to, and what that imports."""
-    for node in ast.parse(file.read_text(encoding="utf-8")).body if name not in parts else ():
+    for node in statements(file) if name not in parts else ():
         if isinstance(node, ast.Import | ast.ImportFrom):
             module = getattr(node, "module", None) or ""
             for alias in (one for one in node.names if name == (one.asname or one.name)):
@@ -114,10 +121,11 @@ def _take(file: Path, name: str, imports: set, parts: dict) -> None:
                 elif module.startswith("quack_tutorial"):
                     raise LookupError(f"{file} needs {module}")
                 else:
-                    imports.add(f"from {module} import {name}" if module else f"import {ast.unparse(alias)}")
-        elif name == getattr(node, "name", "") or name in map(ast.unparse, getattr(node, "targets", ())):
+                    of = f"from {module} " if module else ""
+                    imports.add(f"{of}import {ast.unparse(alias)}")
+        elif name in (getattr(node, "name", ""), *map(ast.unparse, getattr(node, "targets", ()))):
             parts[name] = ""  # so that what refers to itself ends here
-            for used in {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} - {name}:
+            for used in sorted({one.id for one in ast.walk(node) if isinstance(one, ast.Name)}):
                 _take(file, used, imports, parts)
             first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
             del parts[name]
