@@ -49,6 +49,11 @@ WRONG = {
         "(1, mX.shape[1])": "(1, 512)",
         "        cute.copy(narrow": "        tXrX.fill(0.0)  #",
     },
+    ("03", "fetched"): {
+        "64 * len": "32 * len",
+        "64 * len({address // 64": "128 * len({address // 128",
+        "len({address // 64 for address in addresses})": "len(addresses) // 8",
+    },
     ("04", "sign_of_product"): {
         "range_constexpr(5)": "range_constexpr(4)",
         "value < 0.0": "value < -1.0",

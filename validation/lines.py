@@ -51,19 +51,21 @@ class Draw(trials.Draw):
 
 def run(sample=False, progress=print) -> report.Suite:
     """Every version whose lines are recorded; as a sample the copies alone."""
-    rows, mismatches, checked = [], [], 0
-    for operation in ["copy"] if sample else [name for name in OPERATIONS if record.load(name)]:
+    rows, mismatches, checked, differ = [], [], 0, {}
+    every = [name for name, operation in OPERATIONS.items() if operation.ladder and record.load(name)]
+    for operation in ["copy"] if sample else every:
         kept, tally = record.load(operation), Counter()
         for version in OPERATIONS[operation].ladder:
             for dtype in DTYPES if version != FINAL else ():
                 progress(f"{operation}, {version}, {dtype}")
                 found = compared(kept(version, dtype, N), OPERATIONS[operation].ladder[version])
                 tally.update(outcome for *_, outcome in found)
-                mismatches += [
-                    f"{operation}, {version}, {dtype}, {text!r}: {ours:g} {unit} a row simulated, {theirs:g} counted"
-                    for text, unit, ours, theirs, outcome in found
-                    if outcome == "differs"
-                ]
+                for text, unit, ours, theirs, outcome in found:
+                    said = f"{text!r}: {ours:g} {unit} a row simulated, {theirs:g} counted, in {operation}, {version}, {dtype}"
+                    if outcome == "differs":
+                        mismatches.append(said)
+                    elif outcome != "agrees":
+                        differ.setdefault((outcome, text), f"{outcome}: {said}")
         rows.append((operation, sum(tally.values()), *(tally[outcome] for outcome in ("agrees", *EXPLAINED))))
         checked += sum(tally.values())
     return report.Suite(
@@ -73,7 +75,7 @@ def run(sample=False, progress=print) -> report.Suite:
         tuple(rows),
         tuple(mismatches),
         checked=checked,
-        notes=(record.load("copy").origin,),
+        notes=(record.load("copy").origin, *sorted(differ.values())),
     )
 
 
@@ -88,7 +90,8 @@ def compared(row, ours) -> list[tuple]:
         ideal = at_all_rows(traces, M, row, space, f"ideal_{unit}")
         counted = defaultdict(float)
         for line in row.main.lines:
-            counted[line.function, line.text] += getattr(line, unit) / row.M
+            text = "of no line" if line.text.startswith("@cute.") else line.text
+            counted[line.function, text] += getattr(line, unit) / row.M
         keys = [key for key in {**expected, **counted} if expected[key] or counted[key]]
         joined = {key: expected[key] for key in keys if in_wider_accesses(expected[key], ideal[key], counted[key])}
         expected |= {key: counted[key] for key in joined}
@@ -103,14 +106,12 @@ def judged(key, keys, expected, counted) -> str:
     """ "agrees", one of `EXPLAINED`, or "differs"."""
     if near(expected[key], counted[key]):
         return "agrees"
-    for name, group in (
-        ("neighbouring lines", [other for other in keys if other[0] == key[0]]),
-        ("neighbouring lines", [other for other in keys if other[1] == key[1]]),
-        ("elsewhere", keys),
-    ):
-        ours, theirs = (sum(counts[other] for other in group) for counts in (expected, counted))
+    groups = [[other for other in keys if other[n] == key[n]] for n in (0, 1)] + [keys]
+    sums = [[sum(each[o] for o in group) for each in (expected, counted)] for group in groups]
+    for name, (ours, theirs) in zip((EXPLAINED[1], *EXPLAINED[1:]), sums):
         if near(ours, theirs):
             return name
+    for group, (ours, theirs) in zip(groups, sums):
         spared = [expected[other] for other in group if not counted[other]]
         if any(near(ours - sum(some), theirs) for n in range(1, len(spared) + 1) for some in combinations(spared, n)):
             return "joined"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 from html import escape
-from itertools import groupby
+from itertools import chain, groupby
 
 from cutesim import analysis
 from cutesim.trace import Space
@@ -29,6 +29,7 @@ NO_LINE = {  # what the compiler puts at a decorator: of the function that launc
     "@cute.kernel": ("of no line", "beginning: the first instructions, arguments, comparisons"),
 }
 LEAST = 0.005  # of the samples; of less a line shows no bar
+UNITS = {"GB": 1e9, "MB": 1e6, "KB": 1e3, "bytes": 1}
 
 
 def lines(operation, *versions, dtype="float32", N=4096, trace=None) -> Shown:
@@ -56,7 +57,7 @@ def drawn(launches, codes, sizes, origin, trace=None, kernel="kernel", whole=Fal
     """
     main = list(launches.values())
     rows = _rows(main, codes, kernel)
-    most = max(launch.us * launch.share(launch.slowest()) if launch.samples else 0 for launch in main)
+    most = max(each.us * each.share(each.slowest()) if each.samples else 0 for each in main)
     touched = {} if trace is None else touches(trace, whole)
     title = " and ".join(launches)
     keys, told = "", "A line opens to what its lanes touch and what the compiler made of it."
@@ -100,19 +101,24 @@ def _rows(launches, codes, kernel) -> list[tuple]:
             key = None if place is None else (kernel, text.strip(), _earlier(codes[n], place))
             found.append(known[n].get(key))
             used.add((n, key))
-        if len(codes) == 1 or any(line and launch.share(line) >= LEAST for launch, line in zip(launches, found)):
-            rows.append((kernel, text, _sign(places), found))
-    rest = {key: None for n, lines in enumerate(known) for key in lines if (n, key) not in used and key[1]}
+        if len(codes) == 1 or _share(launches, found) >= LEAST:
+            sign = "" if None not in places else "+" if places[0] is None else "-"
+            rows.append((kernel, text, sign, found))
+    rest = [[key for key in lines if (n, key) not in used and key[1]] for n, lines in enumerate(known)]
     called = {}
-    for key in rest:
-        found = [lines.get(key) if (n, key) not in used else None for n, lines in enumerate(known)]
-        share = max(launch.share(line) for launch, line in zip(launches, found) if line)
+    for key in dict.fromkeys(chain(*rest)):
+        found = [lines[key] if key in left else None for lines, left in zip(known, rest)]
+        share = _share(launches, found)
         if share >= LEAST or not any(launch.samples for launch in launches):
             shown = NO_LINE.get(key[1], key[:2])
             called.setdefault(shown[0], []).append((share, (*shown, "", found)))
     for functions in sorted(called.values(), key=lambda entries: -sum(share for share, _ in entries)):
         rows += [row for _, row in functions]
     return rows
+
+
+def _share(launches, found) -> float:
+    return max((launch.share(line) for launch, line in zip(launches, found) if line), default=0)
 
 
 def _by_place(launch) -> dict:
@@ -141,15 +147,11 @@ def _earlier(code, place) -> int:
     return sum(text.strip() == code[place].strip() for text in code[:place])
 
 
-def _sign(places) -> str:
-    return "" if None not in places else "+" if places[0] is None else "-"
-
-
 def _row(launches, text, sign, found, most, touched) -> str:
     indent = len(text) - len(text.lstrip())
     words = {"+": "added: ", "-": "removed: ", "": ""}[sign]
     code = f'<span class="qt-said">{words}</span><code style="--in:{indent}">{escape(text.strip())}</code>'
-    bars = "".join(_bar(launch, line, most) for launch, line in zip(launches.values(), found)) if most else ""
+    bars = "".join(_bar(*pair, most) for pair in zip(launches.values(), found) if most)
     if not any(found) and not touched:
         return f'<div class="qt-line">{bars}{code}</div>'
     inside = ""
@@ -189,19 +191,15 @@ def _badges(line) -> str:
     return "".join(f"<small>{escape(text)}</small>" for text in found)
 
 
-def _bytes(count: float) -> str:
-    unit = next((unit for unit in ("GB", "MB", "KB") if count >= UNITS[unit]), "bytes")
-    return f"{count / UNITS.get(unit, 1):.3g} {unit}"
-
-
-UNITS = {"GB": 1e9, "MB": 1e6, "KB": 1e3}
+def _bytes(count: int) -> str:
+    unit = next(unit for unit, of in UNITS.items() if count >= of)
+    return f"{count / UNITS[unit]:.3g} {unit}"
 
 
 def sentence(launch, line) -> str:
     """What is known of a line, in one sentence."""
-    live = (
-        f"; {line.live} registers of a thread are in use, more than elsewhere" if line.live == launch.live > 0 else ""
-    )
+    live = f"; {line.live} registers of a thread are in use, more than elsewhere"
+    live *= line.live == launch.live > 0
     if not line.samples:
         made = f"{line.instructions} instruction{'s' * (line.instructions != 1)}"
         made += f", at which no warp was seen waiting{live}." if launch.samples else f"{live}."
@@ -212,24 +210,20 @@ def sentence(launch, line) -> str:
     if line.sass and line.reason in ("long_sb", "short_sb"):
         slowest = max(line.sass, key=lambda entry: entry[3])
         told += f", most often at {slowest[1]}"
-    several = isinstance(line.which, list | tuple)
-    return f"{told}{live}." + (
-        " This text stands more than once in the function, and is counted together." if several else ""
-    )
+    several = " This text stands more than once in the function, and is counted together."
+    return f"{told}{live}.{several * isinstance(line.which, list | tuple)}"
 
 
 def _inside(launch, line, touched, with_ptx) -> str:
     found = [f"<p>{escape(sentence(launch, line))}</p>"]
     if touched:
         found.append(f"<p>{escape(touched)}</p>")
-    if line.sectors:
-        found.append(
-            f"<p>Counted: {line.sectors:,} sectors of 32 bytes, where the same bytes side by side take {line.ideal_sectors:,}.</p>"
-        )
-    if line.wavefronts:
-        found.append(
-            f"<p>Counted: {line.wavefronts:,} wavefronts of shared memory, {line.ideal_wavefronts:,} at best.</p>"
-        )
+    for count, ideal, of in (
+        (line.sectors, line.ideal_sectors, "sectors of 32 bytes"),
+        (line.wavefronts, line.ideal_wavefronts, "wavefronts of shared memory"),
+    ):
+        if count:
+            found.append(f"<p>Counted: {count:,} {of}; the same bytes side by side take {ideal:,}.</p>")
     if line.ptx and with_ptx:
         found.append(f"<p>PTX</p><pre>{escape(chr(10).join(line.ptx))}</pre>")
     if line.sass:
@@ -273,8 +267,9 @@ def _texts(launches, rows):
     yield "  ".join(f"{name}, {launch.us:,.0f} us" if launch.us else name for name, launch in launches.items())
     named = rows[0][0]
     for name, text, sign, found in rows:
+        pairs = zip(launches.values(), found)
         parts = [
-            " " * 6 if not line else f"{launch.share(line):6.1%}" if launch.samples else f"{line.instructions:6}"
-            for launch, line in zip(launches.values(), found)
+            f"{at.share(line):6.1%}" if line and at.samples else f"{line.instructions if line else '':>6}"
+            for at, line in pairs
         ]
         yield f"{' '.join(parts)} {sign:1} {'' if name == named else f'{name}: '}{text}"
