@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,7 +11,8 @@ from cutesim.trace import Finding, Trace
 
 DRAWN = "drawn"  # the name of cases of such shapes
 FAST = "fast"  # the schedule of cases with all blocks at once; the trace is that of a few blocks, for what they move
-SCHEDULES = ("forward",) * 3 + (FAST,) * 5  # of drawn shapes
+SCHEDULES = ("forward",) * 3 + (FAST,) * 12  # of drawn shapes
+OWN = ContextVar("numbers of the answer that is graded, one more than which its cases have", default=())
 PRIMES = (67, 71, 79, 83, 97, 101, 109, 127, 131, 149, 163, 179, 191, 211, 227, 251)
 
 
@@ -43,13 +45,15 @@ def drawn(rng, lanes: int, least: int = 1, rows: int = 1024, kinds: int = 2) -> 
 
     They are long rows, of 17 columns or more for each of their lanes, many rows, one too many for whole blocks, and one row of a
     prime length; and, all blocks at once, one row of more than 4,096 columns, more than `rows` rows of the `least` columns that
-    the lab allows, and half as many of some length for each of so many kinds of a kernel.
+    the lab allows, and half as many of some length for each of so many kinds of a kernel; last, sizes from the
+    answer's own numbers.
     """
     long = lanes * int(rng.integers(17, 22)) + int(rng.integers(lanes))
     many = 17 + 4 * int(rng.integers(2)), 8 * int(rng.integers(3, 8))
     one, most = (1, int(rng.choice(PRIMES))), (1, 4097 + int(32 * rng.uniform(0, 5) ** 2))
     some = [(int(rng.integers(rows // 4, rows)), int(rng.integers(33, 130))) for _ in range(kinds)]
-    return (2, long), many, one, most, (rows + int(rng.integers(1, 20)), least), *some
+    own = [(1, n + 1) for n in OWN.get() if n <= 6000] + [(n + 1, least + 40) for n in OWN.get() if n <= 4 * rows]
+    return (2, long), many, one, most, (rows + int(rng.integers(1, 20)), least), *some, *own
 
 
 def shifts(rng, rows: int, most: float = 1000) -> np.ndarray:

@@ -97,7 +97,7 @@ def cases(seed: int = 0) -> list[Case]:
         case("short", short, 256, "seeded", 3),
         *(
             case(DRAWN, wild(rng, *shape), *how)
-            for shape, *how in zip(drawn(rng, 128, kinds=3), (*rng.choice(WIDTHS, 5).tolist(), *WIDTHS), SCHEDULES)
+            for shape, *how in zip(drawn(rng, 128, kinds=3), 3 * (*rng.choice(WIDTHS, 5).tolist(), *WIDTHS), SCHEDULES)
         ),
     ]
 

@@ -77,7 +77,7 @@ def cases(seed: int = 0) -> list[Case]:
         *(
             case(DRAWN, wild(rng, *shape), *how)
             for shape, *how in zip(
-                drawn(rng, 32, 2, kinds=3), (32, *rng.choice(WIDTHS, 4).tolist(), *WIDTHS), SCHEDULES
+                drawn(rng, 32, 2, kinds=3), 3 * (32, *rng.choice(WIDTHS, 4).tolist(), *WIDTHS), SCHEDULES
             )
         ),
     ]

@@ -118,7 +118,7 @@ def cases(seed: int = 0) -> list[Case]:
         *(
             case(DRAWN, D, heads, M, blocks, schedule=schedule)
             for (M, D), heads, blocks, schedule in zip(
-                drawn(rng, 32, 8, 100), (2, 2, 4, 2, 2, 2, 4), (1, 4, 3, 1, 40, 90, 80), SCHEDULES
+                drawn(rng, 32, 8, 100), 3 * (2, 2, 4, 2, 2, 2, 4), 3 * (1, 4, 3, 1, 40, 90, 80), SCHEDULES
             )
         ),
     ]

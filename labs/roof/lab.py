@@ -20,7 +20,7 @@ from cutesim.analysis import requests
 from cutesim.trace import Op, Space, Trace
 from grading import diagnoses, evidence
 from grading.diagnoses import View
-from grading.judgement import DRAWN, FAST, Case, Diagnosis, Outcome, Refused
+from grading.judgement import DRAWN, FAST, OWN, Case, Diagnosis, Outcome, Refused
 from quack_tutorial import cost
 from quack_tutorial.records import memory
 
@@ -108,6 +108,8 @@ def cases(seed: int = 0) -> list[Case]:
         case("long", 1, longest),
         case(DRAWN, int(rng.integers(9, 30)), some),
         case(DRAWN, 5, 4 * int(rng.integers(130, 1850)), FAST),
+        *(case(DRAWN, 5, 4 * (n // 4 + 1), FAST) for n in OWN.get() if n < 8192),
+        *(case(DRAWN, n + 1, 132, FAST) for n in OWN.get() if n <= 4096),
         case("tall", 30 * int(rng.integers(20, 99)), 128 * int(rng.integers(2, 6)), FAST),
     ]
 

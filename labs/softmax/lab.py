@@ -92,7 +92,7 @@ def cases(seed: int = 0) -> list[Case]:
         case("odd", normal(1, odd), 64, "seeded"),
         *(
             case(DRAWN, even(*shape) + shifts(rng, shape[0]), *how)
-            for shape, *how in zip(drawn(rng, 128), (*rng.choice([64, 128], 5).tolist(), 64, 128), SCHEDULES)
+            for shape, *how in zip(drawn(rng, 128), 3 * (*rng.choice([64, 128], 5).tolist(), 64, 128), SCHEDULES)
         ),
     ]
 
