@@ -246,7 +246,7 @@ def by_tensor(name: str, call: str, outcomes: list[Outcome]) -> Iterator[Diagnos
 def _is(outcome: Outcome, number) -> bool:
     answer, whole = outcome.outputs["answer"], outcome.case.target == "bytes_in_flight"  # of bytes, which nobody halves
     near = isinstance(answer, (int, float)) and math.isclose(answer, number, rel_tol=1e-9)
-    return near or whole and isinstance(answer, int) and 0 <= answer - number * (1 - 1e-9) <= 1 + 2e-9 * number
+    return near or whole and isinstance(answer, int) and abs(answer - number) <= 1 + 1e-9 * number
 
 
 SIZES = "Count for each tensor: how many numbers, of how many bytes, read or written how often."
