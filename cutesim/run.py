@@ -173,7 +173,7 @@ def _once(
 ) -> Run:
     recorder = TraceRecorder(record_values=values) if check else None
     before = None if history is None or None in history else list(history)
-    shared = {"max_steps": max_steps, "max_blocks": blocks, "may_still_run": before, "blame": blame.of_call}
+    shared = {"max_steps": max_steps, "blocks": blocks, "may_still_run": before, "blame": blame.of_call}
     state = RunState(recorder, schedule, seed, fill=fill, order=order, on_device=on_device, **shared)
     state.in_step = in_step and order is None
     poison = _Poison(function, args, kwargs) if check or exact else None

@@ -55,7 +55,7 @@ def simulate(
     | `check=False`      | runs whole blocks in lockstep and raises SimulationError at the first wrong access                |
     | `schedule`, `seed` | the order of the warps: "forward", "reverse", or "seeded", which `seed` shuffles                  |
     | `values=True`      | records the numbers as well, which `figures.butterfly` and others draw                           |
-    | `blocks=k`         | simulates only the first k blocks of each launch                                                 |
+    | `blocks=k`         | simulates only the first k blocks of each launch, with range(a, b) blocks a to b - 1             |
     | `fill`             | chooses the values that uninitialised memory holds                                               |
     | `max_steps`        | how many steps of loops a warp may take before they are taken for an endless loop; by default also 30 s |
     | `exact=True`       | runs the kernel once more in float64 as well (`Run.exact`), which tells a wrong formula from rounding; |
@@ -77,11 +77,10 @@ def simulate(
     """
     if schedule not in SCHEDULES:
         raise ValueError(f"schedule={schedule!r}: choose one of {', '.join(SCHEDULES)}")
-    if blocks is not None and not (isinstance(blocks, Integral) and blocks >= 1):
-        raise ValueError(
-            f"blocks={blocks!r}: it is how many blocks of each launch are simulated, a whole number of at least 1"
-        )
-    options = {"check": check, "schedule": schedule, "seed": seed, "values": values, "blocks": blocks, "fill": fill}
+    some = range(blocks) if isinstance(blocks, Integral) else blocks
+    if some is not None and not (isinstance(some, range) and some and some.step == 1 and some.start >= 0):
+        raise ValueError(f"blocks={blocks!r}: it is which blocks of each launch are simulated, a number of at least 1, or a range")
+    options = {"check": check, "schedule": schedule, "seed": seed, "values": values, "blocks": some, "fill": fill}
     options |= {"max_steps": max_steps, "dynamic": dynamic, "exact": exact, "on_device": on_device}
     watch = WATCHES[-1] if WATCHES else None
     if watch is not None:

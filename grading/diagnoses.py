@@ -152,31 +152,15 @@ def _of_kernel(module, outcomes: list[Outcome]) -> dict:
 
 
 def _wasted(module, looked: Outcome, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
-    """What a kernel moves or waits for beyond the task's need: in the case that the lab names and the drawn ones, then in others.
-
-    How full sectors and warps are is not asked of the others: short and odd rows cannot fill them.
-    """
+    """What a kernel moves or waits for beyond the task's need, in any case: first in the lab's own, then in the drawn ones."""
     yield from input_written(looked)
     yield from module.waste(looked)
-    outcomes = [outcome for outcome in outcomes if outcome.trace is not None and not outcome.findings]
-    drawn = [outcome for outcome in outcomes if outcome.case.name == DRAWN]
-    for outcome in drawn:  # rows that are written again are read again, too, and say less of it
-        yield from input_written(outcome)
+    others = [one for one in outcomes if one is not looked and one.trace is not None and not one.findings]
+    for outcome in sorted(others, key=lambda one: (one.case.schedule == FAST, one.case.name != DRAWN)):
+        yield from input_written(outcome)  # rows that are written again are read again, too, and say less of it
+        yield from output_read(outcome)
         yield from written_again(outcome)
         yield from module.waste(outcome)
-    for outcome in outcomes:
-        yield from output_read(outcome)
-        if outcome is not looked and outcome not in drawn:
-            yield from moved_again(outcome)
-            yield from (one for one in module.waste(outcome) if one.kind.startswith("exchanges"))
-
-
-def moved_again(outcome: Outcome) -> Iterator[Diagnosis]:
-    """Matrices that are read or written about twice, in rows of any length."""
-    yield from written_again(outcome)
-    shape = next(iter(outcome.case.inputs.values())).shape
-    for name in (name for name, array in outcome.case.inputs.items() if array.shape == shape):
-        yield from read_again(outcome, name, "The least is the same for every length of a row.", TWICE)
 
 
 def view(module, outcome: Outcome) -> View:
@@ -190,7 +174,8 @@ def view(module, outcome: Outcome) -> View:
         rows = close.reshape(len(close), -1).all(axis=1)
         wrong |= ~rows if len(rows) == len(wrong) else not rows.all()  # an output may have other rows than x
     first = next(iter(outcome.case.inputs))
-    who = evidence.readers(outcome, first) if outcome.trace is not None and not outcome.findings else None
+    seen = outcome.case.schedule == "forward" and not outcome.findings
+    who = evidence.readers(outcome, first) if seen else None
     return View(outcome, right, wrong, who)
 
 
@@ -489,7 +474,7 @@ def by_parts(module, mistake: Diagnosis, views: list[View], every: list[View]) -
     wrong = next(v for v in views if v.wrong.any())
     name = wrong_output(module, wrong, mistake.message)
     parts = getattr(module, "PARTS", {}).get(name, {})
-    known = [v for v in every if v.readers and np.isfinite(v.got[name] + v.right[name]).all()]
+    known = [v for v in every if v.readers and np.isfinite(v.got[name]).all()]
     known = [v for v in known if np.abs(v.right[name]).max() < 1e9]  # the fit's digits are those of the largest
     if not parts or not known:
         return
@@ -706,36 +691,41 @@ def ranges(numbers: list) -> str:
 # Waste ----------------------------------------------------------------------------------------------------------------
 
 
-def read_again(outcome: Outcome, name: str, advice: str, most: float = EXCESS) -> Iterator[Diagnosis]:
+def read_again(outcome: Outcome, name: str, advice: str) -> Iterator[Diagnosis]:
     """An input that is asked for more often than the task needs.
 
-    A number that a warp asks for alone, as the last of a row or for all its lanes, counts in rows of 64 columns and more only.
+    Each warp of a row may ask for two numbers alone, as the last of a row or one for all its lanes.
     """
-    who = evidence.readers(outcome, name)
-    each, times = who.times, who.times.mean()
-    most = max(most, TWICE) if outcome.case.name == DRAWN else most
-    if each.shape[1] < 64 or times <= most:
-        times = who.asked.mean()
-    if times > min(most, EXCESS):
-        shape = outcome.case.inputs[name].shape
-        text = f"The kernel asks for {name[1:].lower()} {times:.2f} times ({name} {shape}); once is enough."
-        warps, lines = evidence.loads(outcome, name)
-        if warps > EXCESS and warps > 0.9 * times:
+    who, (M, N) = evidence.readers(outcome, name), outcome.case.inputs[name].shape
+    times, asked, alone = (evidence.scale(outcome, name) * float(n) for n in (who.times.mean(), who.asked.mean(), who.alone))
+    again = asked + (alone > 2 * evidence.warps(outcome.trace) * M) * alone / (M * N)
+    times = max(again, times) if N >= 64 and times > TWICE else again
+    if times > EXCESS + 4 / N:
+        text = f"The kernel asks for {name[1:].lower()} {times:.2f} times ({name} {(M, N)}); once is enough."
+        by_warps, lines = evidence.loads(outcome, name)
+        if by_warps > EXCESS and by_warps > 0.9 * times:
             advice = (
-                f"On average {warps:.3g} warps of a block read each number. The block's threads share a row: with which "
-                f"column does "
-                "each begin, and how far is its next step?"
+                f"On average {by_warps:.3g} warps of a block read each number. The block's threads share a row: with which "
+                "column does each begin, and how far is its next step?"
             )
-        if each.shape[1] > 1 and each[:, :-1].max() == 1 < each[:, -1].min():
+        each = who.times
+        if N > 1 and each[:, :-1].max() == 1 < each[:, -1].min():
             advice = "Threads past the end read the last column again: guard the read, and a thread without a column reads nothing."
         yield Diagnosis("traffic: read again", f"{text} {advice}".strip(), lines)
 
 
-def scattered(outcome: Outcome, *names: str) -> Iterator[Diagnosis]:
-    """Requests whose lanes reach far more sectors than their bytes fill, or of few lanes, though a row has enough for all."""
+def scattered(outcome: Outcome, *names: str, width: int = 32) -> Iterator[Diagnosis]:
+    """Requests whose lanes reach far more sectors than their bytes fill, or of few lanes, though a row has enough for all.
+
+    A row has `width` lanes of a warp.
+    """
+    first, x = next(iter(outcome.case.inputs.items()))
+    M, N = x.shape
+    of_warp = -(-M * width // 32) * (EXCESS * -(-N // width) + evidence.warps(outcome.trace))
+    most, enough = of_warp / evidence.scale(outcome, first), evidence.FEW_LANES * min(1, M * width / 32)
     for name in names:
-        each, least, lanes, lines = evidence.sectors(outcome, name)
-        if lanes < evidence.FEW_LANES and each < 4 and next(iter(outcome.case.inputs.values())).shape[1] >= 256:
+        each, least, lanes, lines, count = evidence.sectors(outcome, name)
+        if lanes < enough and (count > most or each < 4 and N >= 256):
             yield Diagnosis(
                 "traffic: few lanes a request",
                 f"Each request of a warp to {name} is for {lanes:.3g} of its 32 lanes on average, and the row has enough for all: "
@@ -755,12 +745,13 @@ def written_again(outcome: Outcome) -> Iterator[Diagnosis]:
     """Outputs that are stored more often than they have elements."""
     for name, array in outcome.case.outputs.items():
         stores, lines = evidence.stores(outcome, name)
+        stores *= evidence.scale(outcome, name)
         if stores > (2 if array.ndim == 1 else EXCESS) * array.size:  # two lanes may write what belongs to a row
             each = "a row" if array.ndim == 1 else "an element"
             text = f"{name} is written {stores / array.size:.3g} times {each}; once is enough."
             by_row = evidence.times_stored(outcome, name).reshape(len(array), -1).min(axis=1)
             often = np.nonzero(by_row > by_row.min())[0].tolist()
-            if len(often) < len(array) and often:
+            if len(often) < len(array) and often and outcome.case.schedule != FAST:
                 rows = f"Row{'s' * (len(often) > 1)} {ranges(often)} of {name}"
                 text = (
                     f"{rows}: written {by_row[often[0]]} times, and the others {by_row.min()}. Several warps or blocks work on the "
@@ -791,19 +782,25 @@ def input_written(outcome: Outcome) -> Iterator[Diagnosis]:
             yield Diagnosis("traffic: input written", f"{text} what it holds.", lines)
 
 
-def idle_warps(outcome: Outcome, name: str, cluster: int = 0) -> Iterator[Diagnosis]:
-    """Few warps of a block, or blocks of a `cluster` of so many, that read most of an input, though there is enough for all."""
-    who, threads = evidence.readers(outcome, name), outcome.case.launch[1]
-    what, whole, count = ("block", "cluster", cluster) if cluster else ("warp", "block", threads // 32)
+def idle_warps(outcome: Outcome, name: str, cluster: int = 0, rows: int = 1) -> Iterator[Diagnosis]:
+    """Few warps of a block, or blocks of a `cluster` of so many, that read most of an input, though there is enough for all.
+
+    A block has `rows` rows at a time: enough are so many columns that each warp has a vector a lane, or four times so many rows.
+    """
+    who, warps, (M, N) = evidence.readers(outcome, name), evidence.warps(outcome.trace), outcome.case.inputs[name].shape
+    what, whole, count = ("block", "cluster", cluster) if cluster else ("warp", "block", warps)
     readers = (who.block % cluster if cluster else who.warp)[who.thread >= 0]
     times = np.bincount(readers, minlength=count)
-    busy, idle = (np.nonzero(some)[0].tolist() for some in (times > 1.5 * times.mean(), times == 0))
-    if busy and who.times.shape[1] >= 4 * threads * max(cluster, 1):  # a vector for each thread
+    more = 1.5 * times.mean() + (rows == 1) * 128 * M / evidence.scale(outcome, name)  # a vector more for each of a warp's threads
+    busy, idle = (np.nonzero(some)[0].tolist() for some in (times > more, times == 0))
+    if rows == 1 and count - len(idle) < min(count, N // 128):
+        busy = np.nonzero(times)[0].tolist()
+    if busy and (rows == 1 or M >= 4 * rows):
         share = "all" if len(busy) + len(idle) == count else f"{times[busy].sum() / times.sum():.0%}"
         text = f"{what.capitalize()}{'s' * (len(busy) > 1)} {ranges(busy)} of each {whole} read{'s' * (len(busy) == 1)} {share} of "
-        text += f"{name} {outcome.case.inputs[name].shape}"
+        text += f"{name} {(M, N)}"
         text += f", and {what}{'s' * (len(idle) > 1)} {ranges(idle)} nothing" if idle else ""
-        advice = f"Bytes in flight come from all {what}s of a {whole}: give each thread its share of the row."
+        advice = f"Bytes in flight come from all {what}s of a {whole}: give each its share."
         yield Diagnosis(f"traffic: idle {what}s", f"{text}. {advice}", evidence.loads(outcome, name)[1])
 
 

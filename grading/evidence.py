@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ from cutesim.analysis.accesses import Kind, accesses
 from cutesim.analysis.requests import requests
 from cutesim.trace import Finding, Op, Space, Trace
 
-from .judgement import Diagnosis, Outcome
+from .judgement import FAST, Diagnosis, Outcome
 
 FEW_LANES = 20  # of a request, on average: of long rows a warp's last request alone has fewer than 32
 WAITS = (Op.BARRIER, Op.BARRIER_ARRIVE, Op.CLUSTER_ARRIVE, Op.MBARRIER_WAIT)
@@ -21,13 +22,14 @@ WAITS = (Op.BARRIER, Op.BARRIER_ARRIVE, Op.CLUSTER_ARRIVE, Op.MBARRIER_WAIT)
 class Readers:
     """Who read each element of an input first, and how often each was read; -1 where nobody did.
 
-    `asked` counts requests of a warp for it and others, each once, however many lanes ask.
+    `asked` counts requests of a warp for it and others, each once, however many lanes ask; `alone` those for one element.
     """
 
     thread: np.ndarray  # within the block
     times: np.ndarray
     block: np.ndarray
     asked: np.ndarray
+    alone: int
 
     @property
     def warp(self) -> np.ndarray:
@@ -41,37 +43,44 @@ class Readers:
 def readers(outcome: Outcome, name: str) -> Readers:
     """The readers of the input `name`."""
     array = outcome.case.inputs[name]
-    thread, block, times = np.full(array.size, -1), np.full(array.size, -1), np.zeros(array.size, int)
-    every, start = _touching(outcome, name, Kind.WRITE)
-    who = outcome.trace.events["warp"][every.event].astype(int) * 32 + every.lane
-    first, words = (every.address - start) // array.itemsize, every.size // array.itemsize
-    pairs = [np.zeros(0, int)]
-    for offset in range(int(words.max(initial=0))):
-        part = words > offset
-        element = first[part] + offset
-        np.add.at(times, element, 1)
-        pairs.append(every.event[part].astype(int) * array.size + element)
-        thread[element[::-1]] = who[part][::-1]  # the first to read it wins
-        block[element[::-1]] = outcome.trace.events["block"][every.event][part][::-1]
-    pairs = np.sort(np.concatenate(pairs))  # np.unique takes ten times as long
+    thread, block = np.full(array.size, -1), np.full(array.size, -1)
+    every, row, element = _elements(outcome, name, array, Kind.WRITE)
+    events = outcome.trace.events[every.event[row]]
+    thread[element[::-1]] = (events["warp"].astype(int) * 32 + every.lane[row])[::-1]  # the first to read it wins
+    block[element[::-1]] = events["block"][::-1]
+    times = np.bincount(element, minlength=array.size)
+    pairs = np.sort(every.event[row].astype(int) * array.size + element)  # np.unique takes ten times as long
     event, element = np.divmod(pairs[np.diff(pairs, prepend=-1) != 0], array.size)
     together = np.bincount(event, minlength=1)[event] > 1
     asked = np.bincount(element[together], minlength=array.size)
-    return Readers(*(found.reshape(array.shape) for found in (thread, times, block, asked)))
+    return Readers(*(found.reshape(array.shape) for found in (thread, times, block, asked)), int((~together).sum()))
 
 
 def sectors(outcome: Outcome, name: str) -> tuple:
-    """(sectors a request to the tensor `name`, as few as its bytes could do with, lanes that ask, the source lines), over all its
-    requests; the lines are those of few lanes, or many sectors."""
+    """(sectors a request to the tensor `name`, as few as its bytes could do with, lanes that ask, the source lines, how many ask
+    for more than a number), over all its requests; the lines are those of few lanes, or many sectors."""
     trace, called = outcome.trace, _called(outcome, name)
     here = [i for i, t in enumerate(trace.tensors) if t.name == called and t.space == Space.GMEM]
     table = requests(trace)
     table = table[np.isin(table["tensor"], here)]
     if not len(table):
-        return 0.0, 0.0, 32.0, ()
+        return 0.0, 0.0, 32.0, (), 0
     worst = table[(table["sectors"] >= 2 * table["ideal_sectors"]) | (table["lanes"] < FEW_LANES)]
     lines = tuple(plain_line(trace.lines[row]) for row in sorted({int(row) for row in worst["line"]}))
-    return *(float(table[of].mean()) for of in ("sectors", "ideal_sectors", "lanes")), lines
+    return *(float(table[of].mean()) for of in ("sectors", "ideal_sectors", "lanes")), lines, int((table["lanes"] > 1).sum())
+
+
+def scale(outcome: Outcome, name: str) -> float:
+    """How many times the elements of a tensor are those that the blocks in the trace have to do with."""
+    if outcome.case.schedule != FAST:
+        return 1.0
+    times = readers(outcome, name).times if name in outcome.case.inputs else times_stored(outcome, name)
+    return times.size / max(1, np.count_nonzero(times))
+
+
+def warps(trace: Trace) -> int:
+    """The warps of a cluster, or of a block that is alone."""
+    return max((-(-one.threads // 32) * math.prod(one.cluster) for one in trace.launches), default=1)
 
 
 def loads(outcome: Outcome, name: str) -> tuple:
@@ -86,27 +95,21 @@ def loads(outcome: Outcome, name: str) -> tuple:
     return who.shape[1] / max(1, pairs), _lines(outcome.trace, outcome.trace.events[every.event])
 
 
-def stores(outcome: Outcome, name: str) -> tuple:
+def stores(outcome: Outcome, name: str, other: Kind = Kind.READ) -> tuple:
     """(how often an element of the tensor `name` was stored, the source lines that did it)."""
-    every, _ = _touching(outcome, name, Kind.READ)
+    every, _ = _touching(outcome, name, other)
     return len(every), _lines(outcome.trace, outcome.trace.events[every.event])
 
 
 def times_stored(outcome: Outcome, name: str) -> np.ndarray:
     """How often each element of the output `name` was stored."""
     array = outcome.case.outputs[name]
-    every, start = _touching(outcome, name, Kind.READ)
-    first, words = (every.address - start) // array.itemsize, every.size // array.itemsize
-    times = np.zeros(array.size, int)
-    for offset in range(int(words.max(initial=0))):
-        np.add.at(times, first[words > offset] + offset, 1)
-    return times.reshape(array.shape)
+    return np.bincount(_elements(outcome, name, array, Kind.READ)[2], minlength=array.size).reshape(array.shape)
 
 
 def loads_of_output(outcome: Outcome, name: str) -> tuple:
     """(how often an element of the output `name` was read, the source lines that did it)."""
-    every, _ = _touching(outcome, name, Kind.WRITE)
-    return len(every), _lines(outcome.trace, outcome.trace.events[every.event])
+    return stores(outcome, name, Kind.WRITE)
 
 
 def _lines(trace: Trace, events) -> tuple:
@@ -125,6 +128,15 @@ def _touching(outcome: Outcome, name: str, other: Kind):
         return every.take(np.zeros(len(every), bool)), 0
     inside = (every.address >= info.base_address) & (every.address < info.base_address + info.nbytes)
     return every.take(inside & (every.kind != other)), info.base_address
+
+
+def _elements(outcome: Outcome, name: str, array: np.ndarray, other: Kind):
+    """(accesses of a tensor but those of the kind `other`; for each element of each the access's row, and the element)."""
+    every, start = _touching(outcome, name, other)
+    words = every.size // array.itemsize
+    row = np.repeat(np.arange(len(every)), words)
+    within = np.arange(len(row)) - (np.cumsum(words) - words)[row]
+    return every, row, ((every.address - start) // array.itemsize)[row] + within
 
 
 def _called(outcome: Outcome, name: str) -> str:

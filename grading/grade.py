@@ -15,8 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from . import compiled, diagnoses, folders, lab, sandbox
-from .judgement import Case, Check, Refused, Report, clean, failed
-from .submission import MAX_BYTES, MAX_NOTEBOOK, without_outputs
+from .judgement import OWN, Case, Check, Refused, Report, clean, failed
+from .submission import MAX_BYTES, MAX_NOTEBOOK, sizes, without_outputs
 
 MOST_NAMED = 6  # files that a sentence lists
 RESULTS = Path("/autograder/results/results.json")  # where Gradescope looks
@@ -142,8 +142,10 @@ def grade(
     With `confirm` a kernel with full marks is compiled by CuTe DSL, where it is installed.
     """
     module = lab(name)
-    cases = module.cases(seed)
     try:
+        OWN.set(sizes(file, text, seed))
+        cases = module.cases(seed)
+        OWN.set(())
         asked = module.TARGET, module.FUNCTIONS
         checks = diagnoses.judge(module, sandbox.outcomes(file, text, *asked, cases, seconds))
     except Refused as refused:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,8 +10,9 @@ import numpy as np
 from cutesim.trace import Finding, Trace
 
 DRAWN = "drawn"  # the name of cases of such shapes
-FAST = "fast"  # the schedule of cases whose numbers alone count: all blocks at once, without a trace
-SCHEDULES = ("forward", "forward", "forward", FAST, FAST)  # of drawn shapes
+FAST = "fast"  # the schedule of cases with all blocks at once; the trace is that of a few blocks, for what they move
+SCHEDULES = ("forward",) * 3 + (FAST,) * 12  # of drawn shapes
+OWN = ContextVar("numbers of the answer that is graded, one more than which its cases have", default=())
 PRIMES = (67, 71, 79, 83, 97, 101, 109, 127, 131, 149, 163, 179, 191, 211, 227, 251)
 
 
@@ -38,22 +40,62 @@ class Case:
                 array.view(f"u{array.itemsize}")[np.isnan(array)] |= 0x123
 
 
-def drawn(rng, lanes: int, least: int = 1, rows: int = 1024) -> tuple:
+def drawn(rng, lanes: int, least: int = 1, rows: int = 1024, kinds: int = 2) -> tuple:
     """(rows, columns) of cases in which right numbers and thrift are asked for, and which no source can name.
 
     They are long rows, of 17 columns or more for each of their lanes, many rows, one too many for whole blocks, and one row of a
-    prime length; and, for numbers alone, one row of more than 4,096 columns, and more than `rows` rows of the `least` columns that
-    the lab allows.
+    prime length; and, all blocks at once, one row of more than 4,096 columns, more than `rows` rows of the `least` columns that
+    the lab allows, and half as many of some length for each of so many kinds of a kernel; last, sizes from the
+    answer's own numbers.
     """
     long = lanes * int(rng.integers(17, 22)) + int(rng.integers(lanes))
     many = 17 + 4 * int(rng.integers(2)), 8 * int(rng.integers(3, 8))
-    one, most = (1, int(rng.choice(PRIMES))), (1, 4096 + int(rng.integers(1, 128)))
-    return (2, long), many, one, most, (rows + int(rng.integers(1, 20)), least)
+    one, most = (1, int(rng.choice(PRIMES))), (1, 4097 + int(32 * rng.uniform(0, 5) ** 2))
+    some = [(int(rng.integers(rows // 4, rows)), int(rng.integers(33, 130))) for _ in range(kinds)]
+    own = [(1, n + 1) for n in OWN.get() if n <= 6000] + [(n + 1, least + 40) for n in OWN.get() if n <= 4 * rows]
+    return (2, long), many, one, most, (rows + int(rng.integers(1, 20)), least), *some, *own
+
+
+def shifts(rng, rows: int, most: float = 1000) -> np.ndarray:
+    """What may be added to the numbers of each of so many rows, (rows, 1), so that rows lie high, low and about 0."""
+    return rng.choice([-most, -0.02 * most, 0, 0.1 * most], (rows, 1)) * rng.uniform(0.5, 1, (rows, 1))
+
+
+def telling(rng, right, formulas, *ends) -> list[tuple]:
+    """Arguments between such ends (and in steps of a third number) in which none of the formulas is right; 10,000 are tried."""
+    found, left = [], list(formulas)
+    for _ in range(10_000):
+        one = tuple(int(rng.integers(low, high)) * (step or [1])[0] for low, high, *step in ends)
+        still = [formula for formula in left if formula(*one) == right(*one)]
+        if len(still) < len(left) or not found:
+            found.append(one)
+        left = still
+        if not left:
+            break
+    return found
+
+
+def wild(rng, rows: int, columns: int) -> np.ndarray:
+    """Rows for what only compares numbers: plain, tiny, far below 0, of sizes far apart, low, and with several infinities."""
+    x = rng.standard_normal((rows, columns))
+    for row, kind in zip(x, rng.permutation(np.arange(rows) % 6)):
+        some = rng.integers(columns, size=4)
+        if kind == 1:
+            row *= 10 ** rng.uniform(-36, -30)
+        elif kind == 2:
+            row[:] = -3.4e38 * rng.uniform(0.9, 1, columns)
+        elif kind == 3:
+            row[some] = 10 ** rng.uniform(20, 38, 4)
+        elif kind == 4:
+            row[some] = np.inf
+        elif kind == 5:
+            row -= 10 ** rng.uniform(1, 4)
+    return x
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a run left: its outputs, findings and, in the forward schedule, its trace.
+    """What a run left: its outputs, findings and, where it came to an end, its trace.
 
     A class that cannot be run leaves no outputs.
     """

@@ -107,13 +107,11 @@ def _outcome(i: int, case: Case, words: dict, files: dict, room: Room) -> Outcom
     exact = arrays(files[f"{i}.exact.npz"], room) if f"{i}.exact.npz" in files else {}
     if any(x.dtype != np.float64 or name not in outputs or x.shape != outputs[name].shape for name, x in exact.items()):
         raise ValueError("exact numbers of another output, shape or type")
-    trace = files[f"{i}.trace.npz"] if case.schedule == "forward" else None
-    return Outcome(case, outputs, findings, _trace(trace, room), tuple(parameters), exact)
+    trace = None if findings and f"{i}.trace.npz" not in files else _trace(files[f"{i}.trace.npz"], room)
+    return Outcome(case, outputs, findings, trace, tuple(parameters), exact)
 
 
-def _trace(data: bytes | None, room: Room) -> Trace | None:
-    if data is None:
-        return None
+def _trace(data: bytes, room: Room) -> Trace:
     found = arrays(data, room)  # its sizes are what they seem
     room.rows -= max(len(found[name]) for name in ("events", "addresses", "values"))
     if room.rows < 0:

@@ -55,7 +55,7 @@ class RunState:
     schedule: str = "forward"
     seed: int = 0
     max_steps: int = 2_000_000
-    max_blocks: int | None = None
+    blocks: range | None = None  # those that run; None: all
     fill: int = 0  # which poison uninitialised memory holds
     likely: int | None = None  # a number that it holds instead of poison, as a new GPU's zeros
     steps: int = 0  # loop steps since a warp or a batch of blocks last came to its end
@@ -208,10 +208,12 @@ class LaunchState:
             barrier.arrived = 0
 
     def block_order(self) -> np.ndarray:
-        """Linear block indices, cluster by cluster and by rank within each."""
+        """Linear indices of the blocks that run, cluster by cluster and by rank within each; a cluster runs as a whole."""
         (gx, gy, gz), (cx, cy, cz) = self.grid, self.cluster
         linear = np.arange(gx * gy * gz, dtype=np.int64).reshape(gz // cz, cz, gy // cy, cy, gx // cx, cx)
-        return linear.transpose(0, 2, 4, 1, 3, 5).ravel()
+        clusters = linear.transpose(0, 2, 4, 1, 3, 5).reshape(-1, self.cluster_size)
+        some = STATE.run.blocks or range(self.blocks)
+        return clusters[some.start // self.cluster_size : -(-some.stop // self.cluster_size)].ravel()
 
     def shared_flat(self, dtype) -> np.ndarray:
         view = self.views.get(dtype)
@@ -303,8 +305,7 @@ class KernelCall:
 def run_launch(kernel: KernelCall, launch: LaunchState) -> None:
     run = STATE.run
     outer = STATE.group
-    last = launch.blocks if run.max_blocks is None else min(launch.blocks, run.max_blocks)
-    last = -(-last // launch.cluster_size) * launch.cluster_size  # a cluster runs as a whole
+    last = len(launch.block_order())
     try:
         if run.recorder is not None:
             run.recorder.launches.append(
@@ -375,7 +376,7 @@ def _run_fast(kernel: KernelCall, launch: LaunchState, last: int) -> None:
     per_cluster = launch.cluster_size
     threads, exists = _thread_range(launch)
     batch = max(1, FAST_LANES // len(threads) // per_cluster) * per_cluster
-    order = launch.block_order()[:last]
+    order = launch.block_order()
     for first in range(0, last, batch):
         blocks = order[first : first + batch]
         launch.open_batch(blocks)
@@ -394,7 +395,7 @@ def _run_warps(kernel: KernelCall, launch: LaunchState, last: int) -> None:
     per_cluster = launch.cluster_size
     order = launch.block_order()
     if run.order is not None:
-        run.order.run(kernel, launch, order[:last])
+        run.order.run(kernel, launch, order)
         for move in launch.late:
             move.write()
         return

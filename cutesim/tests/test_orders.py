@@ -179,6 +179,8 @@ def test_a_cluster_is_tried_as_a_whole():
     one = simulate(k.launched(k.exchange, 1, blocks=4, cluster=2), numbers(), orders="all", blocks=1)
     assert (result.verdict, one.verdict) == ("clean", "clean")
     assert {int(b) for b in one.trace.events["block"]} == {0, 1}
+    last = simulate(k.launched(k.exchange, 1, blocks=4, cluster=2), numbers(), blocks=range(3, 4))
+    assert {*last.trace.events["block"].tolist()} == {2, 3}
 
 
 def test_orders_takes_all_or_bounds():

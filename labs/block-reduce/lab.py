@@ -16,7 +16,7 @@ import numpy as np
 from cutesim.trace import Op, Space
 from grading import diagnoses, evidence
 from grading.diagnoses import View
-from grading.judgement import DRAWN, FAST, SCHEDULES, Case, Diagnosis, Outcome, drawn
+from grading.judgement import DRAWN, FAST, SCHEDULES, Case, Diagnosis, Outcome, drawn, wild
 
 TITLE = "Block reduce: the maximum of a row and its column"
 TARGET = "RowArgmax"
@@ -28,6 +28,7 @@ TRAFFIC = "large"
 ROWS = "Each block has one row."
 ADVICE = {"mX": "Columns end at N, and N need not be a multiple of the block.", "mMax": ROWS, "mIndex": ROWS}
 SLOTS = "A block has threads // 32 warps, numbered from 0."
+WIDTHS = 64, 128, 256
 UNWRITTEN = -7  # an index that no answer has
 
 
@@ -70,7 +71,7 @@ def cases(seed: int = 0) -> list[Case]:
     def case(name, x, threads, schedule="forward", turn=0):
         M = len(x)
         if name == DRAWN:  # a tie of the last column with one before it
-            x[0, [int(rng.integers(x.shape[1])), -1]] = 9
+            x[0, [int(rng.integers(x.shape[1])), -1]] = x[0].max()
         outputs = {"mMax": np.full(M, np.nan, np.float32), "mIndex": np.full(M, UNWRITTEN, np.int32)}
         inputs, how = {"mX": x.astype(np.float32)}, f"with {threads} threads"
         return Case(name, (threads,), inputs, outputs, schedule, seed * 101 + turn, (M, threads), how)
@@ -95,8 +96,8 @@ def cases(seed: int = 0) -> list[Case]:
         case("odd", odd[:1], 128, "reverse"),
         case("short", short, 256, "seeded", 3),
         *(
-            case(DRAWN, rng.standard_normal(shape), *how)
-            for shape, *how in zip(drawn(rng, 128), (128, 64, 64, 128, 64), SCHEDULES)
+            case(DRAWN, wild(rng, *shape), *how)
+            for shape, *how in zip(drawn(rng, 128, kinds=3), 3 * (*rng.choice(WIDTHS, 5).tolist(), *WIDTHS), SCHEDULES)
         ),
     ]
 

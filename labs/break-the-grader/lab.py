@@ -62,44 +62,51 @@ PLANTED = (
 )  # fmt: skip
 MOST_LENGTHS, LONGEST = 6, 4096
 
-# (takes it, kind, got, expected, what to say) of pairs that a comparison has to judge.
-FEW = right((0.5, -1.0, 2.0, 0.0))
-SMALL = (2e-4, 7e-4, 1e-4)
-MANY = (1 / 2000,) * 2000
-PAIRS = (
-    (True, "refuses what is equal", FEW, FEW, "The two are the same."),
-    (True, "refuses rounding", tuple(x * (1 + 3e-7) for x in FEW), FEW,
-     "float32 has 24 bits, so a right kernel is away by a ten-millionth or a few. How far may it be?"),
-    (True, "refuses underflow", (1.0, 1e-14), (1.0, 0.0),
-     "Where the right number is 0, no share of it is left to be away by. The 1e-12 is for that."),
-    (False, "accepts NaN", (FEW[0], NAN, *FEW[2:]), FEW,
-     "No comparison with NaN is true, neither `>` nor `<=`. Which of the two has to be true of a right number?"),
-    (False, "accepts NaN", (NAN,) * 4, FEW, "No comparison with NaN is true. Which has to be true of a right number?"),
-    (False, "accepts infinity", (math.inf, *FEW[1:]), FEW,
-     "Of a share of infinity anything is away by less. Of which of the two is the tolerance a share?"),
-    (False, "accepts a short answer", FEW[:2], FEW,
-     "zip ends with the shorter of the two. What is asked of the numbers that are not there?"),
-    (False, "accepts a short answer", (), FEW, "Nothing is wrong in an answer of no numbers. Is that enough?"),
-    (False, "accepts a long answer", (*FEW, 0.0), FEW, "A kernel that writes past the end of its row is wrong."),
-    (False, "accepts what is too small", tuple(x / 2 for x in FEW), FEW,
-     "Each number is half of the right one. What is the difference then, and is it below the tolerance?"),
-    (False, "accepts zeros", (0.0,) * 3, SMALL, "The tolerance is larger than the numbers. What must it be a share of?"),
-    (False, "accepts on average", (*MANY[:-1], 9 * MANY[-1]), MANY,
-     "One number of 2,000 is nine times too large, and the others are exact. Must each be near, or their mean, or their sum?"),
-    (False, "accepts zeros", (2e-4, 7e-4, 1.1e-4), SMALL, "The last is a tenth too large. Of what is the tolerance a share?"),
-    (False, "accepts zeros", (3e-7, 5e-7), (3e-7, 4e-7), "The last is a quarter too large. Of what is the tolerance a share?"),
-    (False, "accepts a wrong number", (*FEW[:3], FEW[3] * 1.01), FEW, "The last number is a hundredth too large."),
-    (False, "accepts a wrong number", (*FEW[:3], FEW[3] * 1.001), FEW, "The last number is a thousandth too large."),
-    (False, "accepts a wrong number", (FEW[1], FEW[0], *FEW[2:]), FEW, "Two numbers have changed places."),
-    (False, "accepts a negative number", tuple(-x for x in FEW), FEW, "Their signs differ: which is taken from which?"),
-    (True, "another tolerance", tuple(x * (1 - 9e-6) for x in FEW), FEW, "Each is away by 0.9e-5 of the right one, as it may be."),
-    (False, "another tolerance", tuple(x * (1 + 1.2e-5) for x in FEW), FEW, "Each is away by 1.2e-5 of the right number."),
-    (True, "another tolerance", (1.0, 9e-13), (1.0, 0.0), "The last is away by 0.9e-12, as it may be."),
-    (False, "another tolerance", (1.0, 2e-12), (1.0, 0.0), "The last is away by 2e-12, and 1e-12 is allowed."),
-    (False, "accepts NaN", (1.0, NAN), (1.0, 0.0), "The last is compared with 0. Is it compared at all?"),
-    (False, "accepts a wrong number", (1.0, 0.25), (1.0, 0.0), "The last is compared with 0. Is it compared at all?"),
-    (False, "accepts a wrong number", (*MANY[:777], 2e-3, *MANY[778:]), MANY, "One number between is four times too large."),
-)  # fmt: skip
+
+def pairs(seed: int) -> tuple:
+    """(takes it, kind, got, expected, what to say) of pairs that a comparison has to judge."""
+    numbers = random.Random(seed)
+    few = right(numbers.sample((0.5, -1.0, 2.0, 0.0, 1.2, -0.4, 0.8), numbers.randint(4, 7)))
+    small = tuple(numbers.uniform(1, 9) * 1e-4 for _ in range(3))
+    length = numbers.randint(1500, 2500)
+    many, at = (1 / length,) * length, numbers.randrange(1, length - 1)
+    return (
+        (True, "refuses what is equal", few, few, "The two are the same."),
+        (True, "refuses rounding", tuple(x * (1 + 3e-7) for x in few), few,
+         "float32 has 24 bits, so a right kernel is away by a ten-millionth or a few. How far may it be?"),
+        (True, "refuses underflow", (1.0, 1e-14), (1.0, 0.0),
+         "Where the right number is 0, no share of it is left to be away by. The 1e-12 is for that."),
+        (False, "accepts NaN", (few[0], NAN, *few[2:]), few,
+         "No comparison with NaN is true, neither `>` nor `<=`. Which of the two has to be true of a right number?"),
+        (False, "accepts NaN", (NAN,) * len(few), few, "No comparison with NaN is true. Which has to be true of a right number?"),
+        (False, "accepts infinity", (math.inf, *few[1:]), few,
+         "Of a share of infinity anything is away by less. Of which of the two is the tolerance a share?"),
+        (False, "accepts a short answer", few[:2], few,
+         "zip ends with the shorter of the two. What is asked of the numbers that are not there?"),
+        (False, "accepts a short answer", (), few, "Nothing is wrong in an answer of no numbers. Is that enough?"),
+        (False, "accepts a long answer", (*few, 0.0), few, "A kernel that writes past the end of its row is wrong."),
+        (False, "accepts what is too small", tuple(x / 2 for x in few), few,
+         "Each number is half of the right one. What is the difference then, and is it below the tolerance?"),
+        (False, "accepts zeros", (0.0,) * 3, small, "The tolerance is larger than the numbers. What must it be a share of?"),
+        (False, "accepts on average", (*many[:-1], 9 * many[-1]), many,
+         "One number of many is nine times too large, and the others are exact. Must each be near, or their mean, or their sum?"),
+        (False, "accepts zeros", (*small[:2], 1.1 * small[2]), small,
+         "The last is a tenth too large. Of what is the tolerance a share?"),
+        (False, "accepts zeros", (3e-7, 5e-7), (3e-7, 4e-7), "The last is a quarter too large. Of what is the tolerance a share?"),
+        (False, "accepts a wrong number", (*few[:-1], few[-1] * 1.01), few, "The last number is a hundredth too large."),
+        (False, "accepts a wrong number", (*few[:-1], few[-1] * 1.001), few, "The last number is a thousandth too large."),
+        (False, "accepts a wrong number", (few[1], few[0], *few[2:]), few, "Two numbers have changed places."),
+        (False, "accepts a negative number", tuple(-x for x in few), few, "Their signs differ: which is taken from which?"),
+        (True, "another tolerance", tuple(x * (1 - 9e-6) for x in few), few,
+         "Each is away by 0.9e-5 of the right one, as it may be."),
+        (False, "another tolerance", tuple(x * (1 + 1.2e-5) for x in few), few, "Each is away by 1.2e-5 of the right number."),
+        (True, "another tolerance", (1.0, 9e-13), (1.0, 0.0), "The last is away by 0.9e-12, as it may be."),
+        (False, "another tolerance", (1.0, 2e-12), (1.0, 0.0), "The last is away by 2e-12, and 1e-12 is allowed."),
+        (False, "accepts NaN", (1.0, NAN), (1.0, 0.0), "The last is compared with 0. Is it compared at all?"),
+        (False, "accepts a wrong number", (1.0, 0.25), (1.0, 0.0), "The last is compared with 0. Is it compared at all?"),
+        (False, "accepts a wrong number", (*many[:at], 4 * many[at], *many[at + 1 :]), many,
+         "One number between is four times too large."),
+    )  # fmt: skip
 
 
 def cases(seed: int = 0) -> list[Case]:
@@ -120,7 +127,7 @@ def cases(seed: int = 0) -> list[Case]:
     ]
     found += [Case("asked", (row, list(right(row))), target="leaves_it") for row in asked]
     found += [Case("beyond", (row, [NAN] * len(row)), target="leaves_it") for row in asked]
-    found += [Case(kind, (got, expected), target="agrees") for _, kind, got, expected, _ in PAIRS]
+    found += [Case(kind, (got, expected), seed=seed, target="agrees") for _, kind, got, expected, _ in pairs(seed)]
     return [*found, Case("lengths", (), target="lengths"), Case("fill", (), target="fill")]
 
 
@@ -146,7 +153,7 @@ HOLES = {
     "slips_through": ("NaN", "The grader stops where a difference is greater than 1e-6. Of which numbers is that never true, and "
                       "how many does it look at?", "Find an answer that is wrong and passes."),
     "all_small": ("tolerance", "This grader counts the numbers and knows NaN, but 1e-2 is all that it asks. How large is a number "
-                  "of the right answer here?", "Find one that needs no exponential."),
+                  "of the right answer here?", "Find one that is wrong."),
     "knows_sizes": ("sizes", "The grader asks for rows of 32, 64 and 256 numbers, and is exact there: be right for those.",
                     "Be wrong for some length that is never asked for."),
     "knows_numbers": ("numbers", "The grader's rows are draw(0, 8) and draw(1, 8), in every term: be right for those two.",
@@ -169,8 +176,10 @@ def cheat(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
             made = f"of a row of {len(row)} numbers {name} makes {shown(got)}"
             text = f"The grader refuses it: {made}, and {shown(right(row))} is right."
             yield Diagnosis(f"caught: {what}", f"{text} {caught}")
-    if all(honest(o.outputs["answer"], right(o.case.make[0])) for o in outcomes):
-        text = f"{name} is right for every row that was tried, {len(outcomes)} of them. That is an answer and no cheat."
+    good = [honest(o.outputs["answer"], right(o.case.make[0])) for o in outcomes]
+    if all(good) or name == "knows_numbers" and any(g for g, o in zip(good, outcomes) if o.case.name == "beyond"):
+        every = "every row" if all(good) else f"{sum(good)} rows"
+        text = f"{name} is right for {every} of {len(outcomes)} that were tried. That is an answer and no cheat."
         yield Diagnosis(f"honest: {what}", f"{text} {right_everywhere}")
 
 
@@ -187,13 +196,13 @@ def shown(value) -> str:
 
 def comparison(outcomes: list[Outcome]) -> Iterator[Diagnosis]:
     """What a comparison takes that it has to refuse, or the other way round."""
-    pairs = [(o.outputs["answer"], got, expected) for o, (_, _, got, expected, _) in zip(outcomes, PAIRS)]
-    if any(said is not one_is_near(got, expected, all) for said, got, expected in pairs) and all(
-        said is one_is_near(got, expected, any) for said, got, expected in pairs
+    said = [(o.outputs["answer"], *o.case.make) for o in outcomes]
+    if any(one is not one_is_near(got, expected, all) for one, got, expected in said) and all(
+        one is one_is_near(got, expected, any) for one, got, expected in said
     ):
         said = "agrees accepts every answer of the right length of which one number is right."
         yield Diagnosis("one is enough", f"{said} How many of them have to be near?")
-    for o, (takes, kind, got, expected, advice) in zip(outcomes, PAIRS):
+    for o, (takes, kind, got, expected, advice) in zip(outcomes, pairs(outcomes[0].case.seed)):
         said = o.outputs["answer"]
         call = f"agrees({shown(got)}, {shown(expected)}), of {len(got)} and {len(expected)} numbers, returns {shown(said)}."
         if type(said) is not bool:

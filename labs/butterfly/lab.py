@@ -15,7 +15,7 @@ import numpy as np
 
 from grading import diagnoses
 from grading.diagnoses import View
-from grading.judgement import DRAWN, SCHEDULES, Case, Diagnosis, Outcome, drawn
+from grading.judgement import DRAWN, SCHEDULES, Case, Diagnosis, Outcome, drawn, wild
 
 TITLE = "Butterfly: the two largest numbers of a row"
 TARGET = "ClipToSecond"
@@ -25,7 +25,7 @@ LOOKS = {"warps": ("random", "large"), "groups": ("groups",), "edges": ("ragged"
 TRAFFIC = "large"
 EDGES = "Columns end at N and rows at M: some lanes have no column in the last step, and some no row in the last block."
 ADVICE = {"mX": EDGES, "mY": EDGES}
-THREADS = 128
+THREADS, WIDTHS = 128, (8, 16, 32)
 PICTURES = ("lanes",)  # a butterfly shows one value a lane, and here two travel in turn
 
 
@@ -74,7 +74,12 @@ def cases(seed: int = 0) -> list[Case]:
         case("ties", infinite, 32),
         case("random", normal(6, 70), 32, "reverse"),
         case("groups", normal(9, 20), 8, "seeded"),
-        *(case(DRAWN, normal(*shape), *how) for shape, *how in zip(drawn(rng, 32, 2), (32, 16, 32, 32, 8), SCHEDULES)),
+        *(
+            case(DRAWN, wild(rng, *shape), *how)
+            for shape, *how in zip(
+                drawn(rng, 32, 2, kinds=3), 3 * (32, *rng.choice(WIDTHS, 4).tolist(), *WIDTHS), SCHEDULES
+            )
+        ),
     ]
 
 
@@ -233,7 +238,8 @@ def of_half(v: View, bit: int) -> np.ndarray:
 def waste(outcome: Outcome) -> Iterator[Diagnosis]:
     """More bytes or waiting than the task needs."""
     yield from diagnoses.read_again(outcome, "mX", "Keep the lane's numbers in registers until they are clipped.")
-    yield from diagnoses.scattered(outcome, "mX", "mY")
+    yield from diagnoses.idle_warps(outcome, "mX", rows=THREADS // outcome.case.make[0])
+    yield from diagnoses.scattered(outcome, "mX", "mY", width=outcome.case.make[0])
     yield from diagnoses.written_again(outcome)
     rounds = outcome.case.make[0].bit_length() - 1
     yield from diagnoses.shuffles(outcome, rounds, "with each round a lane knows twice as many lanes' numbers.")

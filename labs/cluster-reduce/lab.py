@@ -17,7 +17,7 @@ import numpy as np
 
 from grading import diagnoses
 from grading.diagnoses import View
-from grading.judgement import DRAWN, SCHEDULES, Case, Diagnosis, Outcome, drawn
+from grading.judgement import DRAWN, SCHEDULES, Case, Diagnosis, Outcome, drawn, wild
 
 TITLE = "Cluster reduce: rows to a cluster, one after the other"
 TARGET = "ClusterArgmax"
@@ -62,7 +62,7 @@ def cases(seed: int = 0) -> list[Case]:
     def case(name, x, blocks, clusters=1, schedule="forward"):
         M, N = x.shape
         if name == DRAWN:  # a tie of the last column with one before it, of odd number, beyond 11 bits where it can be
-            x[0, [N // 2 | 1 if N > 2 else 0, -1]] = 9
+            x[0, [N // 2 | 1 if N > 2 else 0, -1]] = x[0].max()
         outputs = {"mMax": np.full(M, np.nan, np.float32), "mIndex": np.full(M, UNWRITTEN, np.int32)}
         inputs = {"mX": x.astype(np.float32)}
         how = f"with {clusters} cluster{'s' * (clusters > 1)} of {blocks} blocks"
@@ -84,9 +84,9 @@ def cases(seed: int = 0) -> list[Case]:
         case("odd", odd, 8, schedule="seeded"),
         case("random", random[:6], 2, schedule="seeded"),
         *(
-            case(DRAWN, rng.standard_normal(shape), *made, schedule)
+            case(DRAWN, wild(rng, *shape), *made, schedule)
             for shape, made, schedule in zip(
-                drawn(rng, 128, 1, 80), ((4, 1), (2, 2), (4, 1), (8, 1), (2, 2)), SCHEDULES
+                drawn(rng, 128, 1, 80), 3 * ((4, 1), (2, 2), (4, 1), (8, 1), (2, 9), (2, 12), (8, 12)), SCHEDULES
             )
         ),
     ]

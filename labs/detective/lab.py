@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from grading.judgement import Case, Diagnosis, Outcome
+from grading.judgement import Case, Diagnosis, Outcome, telling
 from quack_tutorial import cost
 from quack_tutorial.records import profile
 
@@ -177,6 +177,8 @@ MISTAKES = (
      "That is how many times the least bytes were moved. A kernel that moves twice as many can have half the speed."),
     ("bytes_bound", "writes forgotten", lambda r, w, M, N: 4 * M * N / r,
      "That looks at reads alone. HBM carries both, and what is written takes time as well."),
+    ("bytes_bound", "capped", lambda r, w, M, N: min(1, 8 * M * N / (r + w)),
+     "A kernel that the cache has spared some bytes gets more than 1: no share is cut off there."),
     ("bytes_bound", "half of the floor", lambda r, w, M, N: 4 * M * N / (r + w),
      "The least is the matrix twice: x is read once, y is written once."),
     ("bytes_bound", "numbers, not bytes", lambda r, w, M, N: 2 * M * N / (r + w),
@@ -232,23 +234,16 @@ def cases(seed: int = 0) -> list[Case]:
         bound.append((int(case.total("dram_read_bytes")), int(case.total("dram_write_bytes")), *size))
         stored.append(tuple(int(case.of_main(name)) for name in ("local_store_sectors", "blocks", "threads")))
         fit.append(tuple(int(case.of_main(name)) for name in ("registers", "smem_bytes", "threads")))
-    M, N = (int(n) for n in rng.integers(1000, 9000, 2))
-    read.append((int(4 * M * N * rng.uniform(1.1, 3.9)), M, N))
-    bound.append((*(int(4 * M * N * x) for x in rng.uniform(1.1, 3.9, 2)), M, N))
-    stored.append((int(rng.integers(1, 64)) * 64 * M, M, 256))
-    # One register a unit too many, of a warp and of each of four, blocks of a warp, blocks of which parts would fit, shared
-    # memory to the last byte.
-    fit += [(227, 0, 32), (33, 0, 128), (16, 0, 32), (48, 1240, 320), (32, 57 * 1024, 256), (32, 0, 1024)]
-    # The last that fits and the first that does not, by shared memory (228 KiB for 3 and for 4 blocks) and by registers.
-    fit += [
-        (16, 228 * 1024 // 4 - 1024, 64),
-        (16, 228 * 1024 // 4 - 1023, 64),
-        (16, 76 * 1024 - 1024, 64),
-        (16, 76 * 1024 - 1023, 64),
-    ]
-    fit += [(16, 0, 1024), (16, 0, 416), (64, 0, 512), (65, 0, 512)]
-    fit += [(128, 0, 256), (40, 0, 32), (41, 0, 32), (255, 0, 256), (255, 0, 1024)]  # the last fits nowhere
-    fit.append((int(rng.integers(33, 128)), int(rng.integers(0, 48)) * 1024, 32 * int(rng.integers(2, 17))))
+    for times in (*rng.uniform(1.1, 3.9, 2), *10 ** rng.uniform(-2, 2, 4)):  # as it comes, and far from that
+        M, N = (int(n) for n in rng.integers(1000, 9000, 2))
+        moved = [int(4 * M * N * x) for x in (times, times * rng.uniform(0.5, 2))]
+        read.append((moved[0], M, N))
+        bound.append((*moved, M, N))
+        stored.append((int(16 * times * M), M, 32 * int(rng.integers(1, 33))))
+    # Registers in units, blocks of a warp, shared memory to the last byte and beyond, and what fits nowhere.
+    fit += [(227, 0, 32), (33, 0, 128), (16, 0, 32), (16, 56 * 1024, 64), (16, 56 * 1024 + 1, 64), (255, 0, 1024)]
+    formulas = [one[2] for one in MISTAKES if one[0] == "warps_that_fit"]
+    fit += telling(rng, RIGHT["warps_that_fit"], formulas, (16, 256), (0, 99 * 1024), (1, 33, 32))
     inputs = {"times_read": read, "bytes_bound": bound, "stored_away": stored, "warps_that_fit": fit}
     asked = [Case(name, make, target=name) for name, makes in inputs.items() for make in makes]
     asked += [Case(letter, (counted(letter),), target="verdict") for letter in PROFILED]

@@ -155,12 +155,10 @@ def cases(seed: int = 0) -> list[Case]:
     rng = np.random.default_rng([seed, 1])
     shapes = [(1, 1, 4), (32768, 65536, 4), (8192, 4096, 2), (1 << 20, 1 << 20, 2)]
     shapes += [(int(rng.integers(2, 5000)), int(rng.integers(2, 5000)), itemsize) for itemsize in (1, 2, 4, 8)]
-    rates = [
-        (10**9, 1000.0),
-        (2 * 4096 * 4096 * 4, 4000.0),
-        (int(rng.integers(10**6, 10**9)), float(rng.integers(500, 8000))),
-    ]
-    waits = [(500.0, 1000.0), (800.0, 4000.0), (float(rng.integers(300, 900)), float(rng.integers(500, 8000)))]
+    rates = [(10**9, 1000.0), (2 * 4096 * 4096 * 4, 4000.0)]
+    rates += [(int(10 ** rng.uniform(3, 13)), float(round(10 ** rng.uniform(1, 5), 1))) for _ in range(4)]
+    waits = [(500.0, 1000.0), (800.0, 4000.0)]
+    waits += [(float(round(10 ** rng.uniform(1, 4), 1)), float(rng.integers(10, 99999))) for _ in range(4)]
     # A copy, a softmax, an RMSNorm, a product of two 4096 x 4096 matrices, and each side of the ridge of an H200; then the ridges
     # of an H100 (20 operations a byte) and an A100 (9.6), which lie elsewhere.
     kernels = [(0, 8), (5, 8), (7, 6), (2 * 4096**3, 3 * 4096**2 * 2), (13, 1), (14, 1), (int(rng.integers(1, 9)), 8)]
@@ -246,8 +244,9 @@ def by_tensor(name: str, call: str, outcomes: list[Outcome]) -> Iterator[Diagnos
 
 
 def _is(outcome: Outcome, number) -> bool:
-    answer = outcome.outputs["answer"]
-    return isinstance(answer, (int, float)) and math.isclose(answer, number, rel_tol=1e-9)
+    answer, whole = outcome.outputs["answer"], outcome.case.target == "bytes_in_flight"  # of bytes, which nobody halves
+    near = isinstance(answer, (int, float)) and math.isclose(answer, number, rel_tol=1e-9)
+    return near or whole and isinstance(answer, int) and abs(answer - number) <= 1 + 1e-9 * number
 
 
 SIZES = "Count for each tensor: how many numbers, of how many bytes, read or written how often."

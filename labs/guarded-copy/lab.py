@@ -47,6 +47,7 @@ def cases(seed: int = 0) -> list[Case]:
         M = len(x)
         if name == DRAWN:
             x[0, -1] = min(1.5 * x.max(), 65504)
+            x[1 if M > 1 else int(rng.integers(2)) :: 2] *= -1
         x = x.astype(np.float16)
         outputs = {"mY": np.full(x.shape, np.nan, np.float32)}
         outputs |= {"mMax": np.full(M, np.nan, np.float32), "mSum": np.full(M, np.nan, np.float32)}
@@ -57,7 +58,7 @@ def cases(seed: int = 0) -> list[Case]:
         return rng.standard_normal((M, N)) + 1
 
     return [
-        *(Case("steps", (N,), target="steps") for N in (1, 31, 32, 33, int(rng.integers(99, 9999)))),
+        *(Case("steps", (N,), target="steps") for N in (1, 31, 32, 33, int(10 ** rng.uniform(2, 9)))),
         case("even", normal(4, 64), 4),
         case("odd", normal(5, odd), 4),
         case("odd", normal(3, int(rng.integers(3, 31))), 2),
@@ -69,7 +70,7 @@ def cases(seed: int = 0) -> list[Case]:
         case("odd", normal(3, 31), 2, "reverse"),
         *(
             case(DRAWN, scale * normal(*shape), *how)
-            for shape, scale, *how in zip(drawn(rng, 32), (9e3, 1, 3e-6, 1, 1), (2, 4, 2, 2, 4), SCHEDULES)
+            for shape, scale, *how in zip(drawn(rng, 32), (9e3, 1, 3e-6, *12 * (1,)), 3 * (2, 4, 2, 2, 4, 2, 4), SCHEDULES)
         ),
     ]
 
@@ -217,6 +218,7 @@ def waste(outcome: Outcome) -> Iterator[Diagnosis]:
     yield from diagnoses.read_again(
         outcome, "mX", "Copy, maximum and sum can use the same number while it is in a register."
     )
+    yield from diagnoses.idle_warps(outcome, "mX", rows=outcome.case.make[0])
     yield from diagnoses.scattered(outcome, "mX", "mY")
     yield from diagnoses.written_again(outcome)
     yield from diagnoses.barriers(outcome, 0, "a row belongs to one warp.")

@@ -112,12 +112,13 @@ def cases(seed: int = 0) -> list[Case]:
         case("few", 33, 2, 2, 3),
         case("large", 96, 2, scale=5000.0),  # the squares of one lane sum to more than 1e8
         case("tiny", 64, 4, scale=1e-3),
+        case("tiny", 33, 2, scale=1e-6),  # subnormal numbers
         case("even", 64, 2, 3, 2, schedule="reverse"),
         case("odd", odd, 4, 3, 2, schedule="seeded"),
         *(
             case(DRAWN, D, heads, M, blocks, schedule=schedule)
             for (M, D), heads, blocks, schedule in zip(
-                drawn(rng, 32, 8, 100), (2, 2, 4, 2, 2), (1, 4, 3, 1, 4), SCHEDULES
+                drawn(rng, 32, 8, 100), 3 * (2, 2, 4, 2, 2, 2, 4), 3 * (1, 4, 3, 1, 40, 90, 80), SCHEDULES
             )
         ),
     ]
@@ -332,6 +333,7 @@ def waste(outcome: Outcome) -> Iterator[Diagnosis]:
         yield from diagnoses.read_again(
             outcome, name, "Keep the lane's numbers in registers until both means are known."
         )
+    yield from diagnoses.idle_warps(outcome, "mX")
     yield from diagnoses.scattered(outcome, "mX", "mDy", "mDx")
     yield from diagnoses.written_again(outcome)
     yield from diagnoses.barriers(outcome, 1, "warps meet once, after the last row.")

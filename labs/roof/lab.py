@@ -10,6 +10,7 @@ ask for them, and by the cost model whether enough bytes are under way. `race` m
 
 from __future__ import annotations
 
+import collections
 import math
 from collections.abc import Iterator
 
@@ -19,7 +20,7 @@ from cutesim.analysis import requests
 from cutesim.trace import Op, Space, Trace
 from grading import diagnoses, evidence
 from grading.diagnoses import View
-from grading.judgement import FAST, Case, Diagnosis, Outcome, Refused
+from grading.judgement import DRAWN, FAST, OWN, Case, Diagnosis, Outcome, Refused
 from quack_tutorial import cost
 from quack_tutorial.records import memory
 
@@ -36,9 +37,7 @@ ENOUGH = {
 CHECKS = {"share_of_copy": 1, "possible": 1, "reachable": 1, "plain": 2, "odd": 2, "order": 1} | dict.fromkeys(
     ENOUGH, 1
 )
-LOOKS = {"plain": ("plain", "tall"), "odd": ("odd", "short", "long")} | {
-    name: ("wide", "long") if name == "in_flight" else ("plain", "wide") for name in ENOUGH
-}
+LOOKS = {"plain": ("plain", "tall"), "odd": ("odd", "short", "long", DRAWN)} | dict.fromkeys(ENOUGH, ("plain", "wide"))
 OUTPUTS = dict.fromkeys(ENOUGH, ())
 ADVICE = dict.fromkeys(
     ("mX", "mY"),
@@ -70,7 +69,7 @@ def cases(seed: int = 0) -> list[Case]:
         outputs = {"mY": np.full((M, N), np.nan, np.float32)}
         return Case(name, (N,), {"mX": x.astype(np.float32)}, outputs, schedule, seed * 101 + 3, None, f"with N = {N}")
 
-    odd = 516 + 8 * int(rng.integers(1, 40))
+    odd, some, longest = (4 * int(rng.integers(*ends)) for ends in ((130, 210), (33, 129), (1850, 2048)))
     shares = [
         (10**9, 1000.0, 2000.0),
         (8 * 4096 * 4096, 40.0, 4000.0),
@@ -106,6 +105,12 @@ def cases(seed: int = 0) -> list[Case]:
         case("long", 1, 8192),
         case("wide", 2, RACE_SHAPE[1]),
         case("long", 2, 1028 + 8 * int(rng.integers(1, 300))),
+        case("long", 1, longest),
+        case(DRAWN, int(rng.integers(9, 30)), some),
+        case(DRAWN, 5, 4 * int(rng.integers(130, 1850)), FAST),
+        *(case(DRAWN, 5, 4 * (n // 4 + 1), FAST) for n in OWN.get() if n < 8192),
+        *(case(DRAWN, n + 1, 132, FAST) for n in OWN.get() if n <= 4096),
+        case("tall", 30 * int(rng.integers(20, 99)), 128 * int(rng.integers(2, 6)), FAST),
     ]
 
 
@@ -157,23 +162,21 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
             yield Diagnosis("wrong mean", text)
         yield Diagnosis("wrong number", f"{told} Has each thread the same mean, and is each number divided once?")
     elif check in ENOUGH:
-        for outcome in sorted((v.outcome for v in views if v.readers), key=lambda o: o.case.name == "long"):
+        seen = [v.outcome for v in every if v.outcome.trace is not None and not v.outcome.findings]
+        for outcome in sorted(seen, key=lambda o: o.case.name not in LOOKS[check]):
             yield from diagnoses.input_written(outcome)
             yield from diagnoses.output_read(outcome)
             yield from {"requests": narrow, "in_flight": few}.get(check, beyond)(ENOUGH[check], outcome)
-        if check == "bytes_70":
-            for other in (v.outcome for v in every if v.readers):
-                yield from diagnoses.moved_again(other)
 
 
 def narrow(enough: int, outcome: Outcome) -> Iterator[Diagnosis]:
     """Requests that ask for less than 16 bytes a lane."""
-    table = requests(outcome.trace)
-    each = table["bytes"].sum() / len(table) / 32
-    if 100 * each / 16 < enough:
+    (M, N), table = outcome.case.inputs["mX"].shape, requests(outcome.trace)
+    each, count = table["bytes"].sum() / len(table) / 32, len(table) * evidence.scale(outcome, "mX")
+    if count * enough > 100 * 2 * M * -(-N // 128):
         yield Diagnosis(
             "traffic: narrow requests",
-            f"Warps make {len(table)} requests for x {outcome.case.inputs['mX'].shape} and y, of {each:.3g} bytes a lane; 16 "
+            f"Warps make {count:.0f} requests for x {(M, N)} and y, of {each:.3g} bytes a lane; 16 "
             "fit into one. The sectors may be the same, but each request takes its turn in the SM. How many neighbouring numbers "
             "can a lane ask for at once?",
             evidence.stores(outcome, "mY")[1],
@@ -193,7 +196,7 @@ WAITS = (
 )
 
 
-def flight(trace: Trace, row_bytes: int) -> dict:
+def flight(trace: Trace, row_bytes: int, scale: float = 1) -> dict:
     """By the cost model: what a block, and an SM's blocks together, have under way, and what the bandwidth needs.
 
     A warp asks for numbers until something needs one of them, a shuffle, a store or a barrier at the latest; its longest such run
@@ -202,9 +205,8 @@ def flight(trace: Trace, row_bytes: int) -> dict:
     launch, events = trace.launches[0], trace.events
     runs: dict = {}
     loaded = trace.select(Op.LOAD, space=Space.GMEM)
-    loaded = (
-        sum(int(mask).bit_count() * int(size) for mask, size in zip(loaded["mask"], loaded["bytes"])) // launch.blocks
-    )
+    loaded = sum(int(mask).bit_count() * int(size) for mask, size in zip(loaded["mask"], loaded["bytes"]))
+    loaded = int(loaded * scale) // launch.blocks
     for event in events:
         who = int(event["block"]), int(event["warp"])
         now, most = runs.get(who, (0, 0))
@@ -213,7 +215,10 @@ def flight(trace: Trace, row_bytes: int) -> dict:
         elif event["op"] in WAITS:
             now = 0
         runs[who] = now, max(now, most)
-    block_bytes = sum(most for _, most in runs.values()) // launch.blocks
+    of_blocks = collections.Counter()
+    for (block, _), (_, most) in runs.items():
+        of_blocks[block] += most
+    block_bytes = max(of_blocks.values())
     registers = 24 + max(block_bytes, min(loaded, row_bytes)) // launch.threads // 4
     blocks = cost.blocks_per_sm(launch.threads, min(255, registers), launch.smem_bytes)
     known = memory.load()
@@ -224,7 +229,9 @@ def flight(trace: Trace, row_bytes: int) -> dict:
 def few(enough: int, outcome: Outcome) -> Iterator[Diagnosis]:
     """Fewer bytes under way than the bandwidth needs, by the cost model."""
     shape = outcome.case.inputs["mX"].shape
-    found = flight(outcome.trace, 4 * shape[1])
+    if shape[1] < 1024:
+        return
+    found = flight(outcome.trace, 4 * shape[1], evidence.scale(outcome, "mX"))
     if found["registers"] > 255:
         threads = outcome.trace.launches[0].threads
         yield Diagnosis(
@@ -237,7 +244,7 @@ def few(enough: int, outcome: Outcome) -> Iterator[Diagnosis]:
             evidence.loads(outcome, "mX")[1],
         )
     share = 100 * found["sm"] / found["need"]
-    if share < enough and outcome.case.name == "wide":
+    if share < enough and math.prod(shape) >= 8192:
         yield Diagnosis(
             "traffic: few bytes under way",
             f"A block of x {outcome.case.inputs['mX'].shape} asks for {found['block']:,} bytes before its warps wait for the first "
@@ -250,17 +257,20 @@ def few(enough: int, outcome: Outcome) -> Iterator[Diagnosis]:
 
 def beyond(band: int, outcome: Outcome) -> Iterator[Diagnosis]:
     """What keeps a kernel out of a band of bytes."""
-    least, moved = 2 * outcome.case.inputs["mX"].nbytes, 32 * int(requests(outcome.trace)["sectors"].sum())
-    share = 100 * least / moved
+    (M, N), scale = outcome.case.inputs["mX"].shape, evidence.scale(outcome, "mX")
+    ends = 2 * M * -(-N // 32) * (N % 8 > 0) / scale  # of requests, in the middle of a sector
+    least, moved = int(8 * M * N / scale), 32 * int(requests(outcome.trace)["sectors"].sum())
+    share = 100 * least / max(1, moved - 32 * ends)
     if share >= band:
+        rows = -(-M // sum(one.blocks for one in outcome.trace.launches))
+        yield from diagnoses.idle_warps(outcome, "mX", rows=rows) if M > 8 else ()  # of fewer a block may have more
         return
-    shape = outcome.case.inputs["mX"].shape
     text = (
-        f"{band} % of a copy's efficiency is not reached: {least:,} bytes are the least for x {shape}, and the kernel's sectors "
+        f"{band} % of a copy's efficiency is not reached: {least:,} bytes are the least for x {(M, N)}, and the kernel's sectors "
         f"have {moved:,}, so it has {share:.0f} %."
     )
     for found in (
-        diagnoses.read_again(outcome, "mX", "Where could a row stay until its mean is known?", 1.02),
+        diagnoses.read_again(outcome, "mX", "Where could a row stay until its mean is known?"),
         diagnoses.scattered(outcome, "mX", "mY"),
     ):
         for one in found:

@@ -15,7 +15,7 @@ import numpy as np
 
 from grading import diagnoses
 from grading.diagnoses import View
-from grading.judgement import DRAWN, SCHEDULES, Case, Diagnosis, Outcome, drawn
+from grading.judgement import DRAWN, SCHEDULES, Case, Diagnosis, Outcome, drawn, shifts
 
 TITLE = "Softmax: the log-sum-exp of a row, read once"
 TARGET = "LogSumExp"
@@ -68,8 +68,11 @@ def cases(seed: int = 0) -> list[Case]:
     def normal(M, N):
         return rng.standard_normal((M, N)) * 3
 
-    def even(M, N):  # so many numbers near the first row's largest that their sum is large
-        return normal(M, N) * np.where(np.arange(M) == 0, 0.01, 1)[:, None]
+    def even(M, N):  # many numbers near the first row's largest, and in the last row many that count together alone
+        x = normal(M, N) * np.where(np.arange(M) == 0, 0.01, 1)[:, None]
+        if M > 1 < N:
+            x[-1], x[-1, int(rng.integers(N))] = x[-1] / 20 - 17.5, 0
+        return x
 
     return [
         *(
@@ -87,7 +90,10 @@ def cases(seed: int = 0) -> list[Case]:
         case("short", normal(3, int(rng.integers(2, 31))), 64),
         case("plain", normal(2, 512), 128, "reverse"),
         case("odd", normal(1, odd), 64, "seeded"),
-        *(case(DRAWN, even(*shape), *how) for shape, *how in zip(drawn(rng, 128), (128, 64, 128, 128, 64), SCHEDULES)),
+        *(
+            case(DRAWN, even(*shape) + shifts(rng, shape[0]), *how)
+            for shape, *how in zip(drawn(rng, 128), 3 * (*rng.choice([64, 128], 5).tolist(), 64, 128), SCHEDULES)
+        ),
     ]
 
 

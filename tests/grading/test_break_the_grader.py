@@ -51,4 +51,4 @@ def test_each_planted_kernel_is_caught_by_some_length_and_missed_by_another():
 
 
 def test_a_right_comparison_is_one_that_floats_agree_with():
-    assert all(LAB.honest(got, right) == takes for takes, _, got, right, _ in LAB.PAIRS)
+    assert all(LAB.honest(got, right) == takes for seed in range(3) for takes, _, got, right, _ in LAB.pairs(seed))
