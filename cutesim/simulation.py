@@ -79,7 +79,9 @@ def simulate(
         raise ValueError(f"schedule={schedule!r}: choose one of {', '.join(SCHEDULES)}")
     some = range(blocks) if isinstance(blocks, Integral) else blocks
     if some is not None and not (isinstance(some, range) and some and some.step == 1 and some.start >= 0):
-        raise ValueError(f"blocks={blocks!r}: it is which blocks of each launch are simulated, a number of at least 1, or a range")
+        raise ValueError(
+            f"blocks={blocks!r}: it is which blocks of each launch are simulated, a number of at least 1, or a range"
+        )
     options = {"check": check, "schedule": schedule, "seed": seed, "values": values, "blocks": some, "fill": fill}
     options |= {"max_steps": max_steps, "dynamic": dynamic, "exact": exact, "on_device": on_device}
     watch = WATCHES[-1] if WATCHES else None

@@ -697,7 +697,9 @@ def read_again(outcome: Outcome, name: str, advice: str) -> Iterator[Diagnosis]:
     Each warp of a row may ask for two numbers alone, as the last of a row or one for all its lanes.
     """
     who, (M, N) = evidence.readers(outcome, name), outcome.case.inputs[name].shape
-    times, asked, alone = (evidence.scale(outcome, name) * float(n) for n in (who.times.mean(), who.asked.mean(), who.alone))
+    times, asked, alone = (
+        evidence.scale(outcome, name) * float(n) for n in (who.times.mean(), who.asked.mean(), who.alone)
+    )
     again = asked + (alone > 2 * evidence.warps(outcome.trace) * M) * alone / (M * N)
     times = max(again, times) if N >= 64 and times > TWICE else again
     if times > EXCESS + 4 / N:
@@ -791,7 +793,9 @@ def idle_warps(outcome: Outcome, name: str, cluster: int = 0, rows: int = 1) -> 
     what, whole, count = ("block", "cluster", cluster) if cluster else ("warp", "block", warps)
     readers = (who.block % cluster if cluster else who.warp)[who.thread >= 0]
     times = np.bincount(readers, minlength=count)
-    more = 1.5 * times.mean() + (rows == 1) * 128 * M / evidence.scale(outcome, name)  # a vector more for each of a warp's threads
+    more = 1.5 * times.mean() + (rows == 1) * 128 * M / evidence.scale(
+        outcome, name
+    )  # a vector more for each of a warp's threads
     busy, idle = (np.nonzero(some)[0].tolist() for some in (times > more, times == 0))
     if rows == 1 and count - len(idle) < min(count, N // 128):
         busy = np.nonzero(times)[0].tolist()

@@ -67,7 +67,11 @@ def sectors(outcome: Outcome, name: str) -> tuple:
         return 0.0, 0.0, 32.0, (), 0
     worst = table[(table["sectors"] >= 2 * table["ideal_sectors"]) | (table["lanes"] < FEW_LANES)]
     lines = tuple(plain_line(trace.lines[row]) for row in sorted({int(row) for row in worst["line"]}))
-    return *(float(table[of].mean()) for of in ("sectors", "ideal_sectors", "lanes")), lines, int((table["lanes"] > 1).sum())
+    return (
+        *(float(table[of].mean()) for of in ("sectors", "ideal_sectors", "lanes")),
+        lines,
+        int((table["lanes"] > 1).sum()),
+    )
 
 
 def scale(outcome: Outcome, name: str) -> float:

@@ -70,7 +70,9 @@ def cases(seed: int = 0) -> list[Case]:
         case("odd", normal(3, 31), 2, "reverse"),
         *(
             case(DRAWN, scale * normal(*shape), *how)
-            for shape, scale, *how in zip(drawn(rng, 32), (9e3, 1, 3e-6, *12 * (1,)), 3 * (2, 4, 2, 2, 4, 2, 4), SCHEDULES)
+            for shape, scale, *how in zip(
+                drawn(rng, 32), (9e3, 1, 3e-6, *12 * (1,)), 3 * (2, 4, 2, 2, 4, 2, 4), SCHEDULES
+            )
         ),
     ]
 
