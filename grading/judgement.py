@@ -52,7 +52,10 @@ def drawn(rng, lanes: int, least: int = 1, rows: int = 1024, kinds: int = 2) -> 
     many = 17 + 4 * int(rng.integers(2)), 8 * int(rng.integers(3, 8))
     one, most = (1, int(rng.choice(PRIMES))), (1, 4097 + int(32 * rng.uniform(0, 5) ** 2))
     some = [(int(rng.integers(rows // 4, rows)), int(rng.integers(33, 130))) for _ in range(kinds)]
-    own = [(1, n + 1) for n in OWN.get() if n <= 6000] + [(n + 1, least + 40) for n in OWN.get() if n <= 4 * rows]
+    numbers = OWN.get()
+    own = [(1, n + 1) for n in numbers if n <= 6000]
+    # Of blocks, too, which may have up to 8 rows.
+    own += [(8 * n + 1 if 2 * n <= rows else n + 1, least + 40) for n in numbers if n <= 4 * rows]
     return (2, long), many, one, most, (rows + int(rng.integers(1, 20)), least), *some, *own
 
 
@@ -76,9 +79,10 @@ def telling(rng, right, formulas, *ends) -> list[tuple]:
 
 
 def wild(rng, rows: int, columns: int) -> np.ndarray:
-    """Rows for what only compares numbers: plain, tiny, far below 0, of sizes far apart, low, and with several infinities."""
+    """Rows for what only compares numbers: plain, tiny, far below 0, of sizes far apart, low, and with several infinities; in half
+    of the rows the largest number is there twice, so many columns apart that one thread has both."""
     x = rng.standard_normal((rows, columns))
-    for row, kind in zip(x, rng.permutation(np.arange(rows) % 6)):
+    for row, kind in zip(x, rng.permutation((np.arange(rows) + rng.integers(6)) % 6)):
         some = rng.integers(columns, size=4)
         if kind == 1:
             row *= 10 ** rng.uniform(-36, -30)
@@ -90,6 +94,9 @@ def wild(rng, rows: int, columns: int) -> np.ndarray:
             row[some] = np.inf
         elif kind == 5:
             row -= 10 ** rng.uniform(1, 4)
+        apart = 32 << int(rng.integers(4))
+        if rng.random() < 0.5 and columns > apart:
+            row[int(rng.integers(columns - apart)) + np.array([0, apart])] = row.max()
     return x
 
 
