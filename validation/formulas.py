@@ -2,8 +2,8 @@
 
 The simulator runs each on the same random numbers in finite fields beside floats, where sums, products, quotients, exponentials
 and logarithms are exact (`cutesim.values.field`). An element that differs there is another formula's, however close its float is.
-Sums over rows, which the versions leave in parts of their own, are added up in the fields. Where QuACK is installed, its kernels
-are compared with ours as well.
+Sums over rows, which the versions leave in parts of their own, are added up in the fields. Where QuACK or Liger is installed, its
+kernels are compared with ours as well.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from quack_tutorial.shipped import COLUMNS, MATRIX, PARTS, TARGETS
 ROWS, CLUSTERS = 6, 4
 IGNORED, EPS = -100, 1e-6
 TUNED = "quack_tutorial.kernels.tuned"
+LIGER = "liger_kernel.ops.backends._cutedsl"
 CASES = ("float32", 256), ("float32", 1000), ("float32", 331), ("bfloat16", 1000), ("bfloat16", 331), ("float16", 256)
 
 
@@ -102,33 +103,52 @@ def output(call, name: str, field) -> dict:
     return {"": next(elements for called, elements in found.items() if called.lower() == name)}
 
 
-def quacks(N: int):
-    """(what, our kernel and its arguments, QuACK's and its, the output in small letters) of rows of N in float32."""
+def peers(N: int):
+    """(whose, what, our kernel and its arguments, theirs and its, the output in small letters) of rows of N in float32."""
     import cutlass
 
-    cross_entropy, rmsnorm, softmax = (
-        import_module(f"quack.{name}") for name in ("cross_entropy", "rmsnorm", "softmax")
-    )
     loss, norm, rows = (import_module(f"{TUNED}.{name}") for name in ("cross_entropy", "norm", "softmax"))
     kind, zeros = cutlass.Float32, torch.zeros(ROWS, N)
     x, dy = (numbers(name, "float32", (ROWS, N)) for name in ("x", "dy"))
     w, b = (numbers(name, "float32", (N,)) for name in ("w", "b"))
     target, row = torch.arange(ROWS) * 37 % N, torch.zeros(ROWS)
-    for online in (True, False):
-        name = "online" if online else "two passes"
-        ours = rows.Softmax(kind, N), x, zeros
-        yield f"softmax, {name}", ours, (softmax.Softmax(kind, N, online), x, zeros), "mo"
-        ours = loss.CrossEntropy(kind, N), x, target, row, row, IGNORED
-        theirs = cross_entropy.CrossEntropy(kind, N, online), x, target, None, row, None, None, None, IGNORED
-        yield f"cross-entropy, {name}", ours, theirs, "mloss"
-    ours = rows.SoftmaxBackward(kind, N), x, dy, zeros
-    yield "softmax backward", ours, (softmax.SoftmaxBackward(kind, N), dy, x, zeros), "mdx"
+    softmax, backward = (rows.Softmax(kind, N), x, zeros), (rows.SoftmaxBackward(kind, N), x, dy, zeros)
     ours = norm.RMSNorm(kind, N), x, w, None, None, zeros, None, None, EPS
-    theirs = rmsnorm.RMSNorm(kind, N), x, w, None, None, zeros, None, None, None, EPS
-    yield "rmsnorm", ours, theirs, "mo"
-    ours = norm.LayerNorm(kind, N), x, w, b, zeros, None, None, EPS
-    theirs = rmsnorm.RMSNorm(kind, N, is_layernorm=True), x, w, b, None, zeros, None, None, None, EPS
-    yield "layernorm", ours, theirs, "mo"
+    centred = norm.LayerNorm(kind, N), x, w, b, zeros, None, None, EPS
+
+    def norms(whose, module, *stream):
+        rest = None, None, None, EPS, *stream
+        yield whose, "rmsnorm", ours, (module.RMSNorm(kind, N), x, w, None, None, zeros, *rest), "mo"
+        theirs = module.RMSNorm(kind, N, is_layernorm=True), x, w, b, None, zeros, *rest
+        yield whose, "layernorm", centred, theirs, "mo"
+
+    if find_spec("quack"):
+        quack = {name: import_module(f"quack.{name}") for name in ("cross_entropy", "rmsnorm", "softmax")}
+        for online in (True, False):
+            how = "online" if online else "two passes"
+            yield "QuACK", f"softmax, {how}", softmax, (quack["softmax"].Softmax(kind, N, online), x, zeros), "mo"
+            theirs = (
+                quack["cross_entropy"].CrossEntropy(kind, N, online),
+                x,
+                target,
+                None,
+                row,
+                None,
+                None,
+                None,
+                IGNORED,
+            )
+            mine = loss.CrossEntropy(kind, N), x, target, row, row, IGNORED
+            yield "QuACK", f"cross-entropy, {how}", mine, theirs, "mloss"
+        yield "QuACK", "softmax backward", backward, (quack["softmax"].SoftmaxBackward(kind, N), dy, x, zeros), "mdx"
+        yield from norms("QuACK", quack["rmsnorm"])
+    if find_spec("liger_kernel"):
+        liger, forward = (import_module(f"{LIGER}.{name}") for name in ("softmax", "_cute_lib.rmsnorm_fwd"))
+        theirs = liger._LigerSoftmaxCuTeDSLForward(kind, N), x, zeros, None
+        yield "Liger", "softmax", softmax, theirs, "mo"
+        theirs = liger._LigerSoftmaxCuTeDSLBackward(kind, N), dy, x, zeros, None
+        yield "Liger", "softmax backward", backward, theirs, "mdx"
+        yield from norms("Liger", forward, None)
 
 
 def run(sample, progress) -> report.Suite:
@@ -161,11 +181,10 @@ def run(sample, progress) -> report.Suite:
                 for version, ours in (able[-1:] if sample else able)
             ]
             add(name, first, found, dtype, N)
-    if not sample and find_spec("quack"):
-        for N in (256, 1000):
-            for name, ours, theirs, out in quacks(N):
-                calls = [functools.partial(output, call, out) for call in (ours, theirs)]
-                add(name, "QuACK", [(FINAL, compared(*calls))], "float32", N)
+    for N in () if sample else (256, 1000):
+        for whose, name, ours, theirs, out in peers(N):
+            calls = [functools.partial(output, call, out) for call in (ours, theirs)]
+            add(name, whose, [(FINAL, compared(*calls))], "float32", N)
     return report.Suite(
         "formulas",
         "Is each version the same formula as the first one, without rounding?",
