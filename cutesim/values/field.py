@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 
 import numpy as np
 
@@ -62,24 +62,10 @@ class Field(Symbolic):
         parts = [whole % M * _powers_of_two(M)[power - LEAST_POWER] % M for M in self.moduli]
         return np.where(finite, _pair(*parts), UNKNOWN)
 
-    @cache
     def constant(self, value: float) -> complex:
         """The pair of a number that stands in the source, told apart as float32 tells it: 0.001 is a thousandth, 1.442695 the
         logarithm of e; a third in float32 is a third."""
-        if not math.isfinite(value):
-            return UNKNOWN
-        if (exact := Fraction(value)).denominator == 1 or abs(exact.numerator) < FEW_BITS:
-            return self._of(exact)
-        kind = np.float32 if abs(value) >= 2.0**-126 else np.float64
-        held = kind(value)
-        written = Fraction(str(held))
-        for base, power, most in BASES:
-            for below in (1 << 5, 1 << 10, most):
-                fraction = Fraction(float(written) / base).limit_denominator(below)
-                small = abs(fraction.numerator) * fraction.denominator <= most
-                if small and kind(float(fraction) * base) == held:
-                    return self._of(fraction, power)
-        return self._of(written)
+        return self._of(*_meant(value)) if math.isfinite(value) else UNKNOWN
 
     def _of(self, fraction: Fraction, power=0) -> complex:
         """A fraction, times a power of the logarithm of e."""
@@ -208,6 +194,23 @@ class Field(Symbolic):
 
 
 FIELDS = tuple(Field(*primes) for primes in PRIMES)
+
+
+@lru_cache(4096)
+def _meant(value: float) -> tuple[Fraction, int]:
+    """The fraction, and the power of the logarithm of e beside it, that a constant stands for."""
+    if (exact := Fraction(value)).denominator == 1 or abs(exact.numerator) < FEW_BITS:
+        return exact, 0
+    kind = np.float32 if abs(value) >= 2.0**-126 else np.float64
+    held = kind(value)
+    written = Fraction(str(held))
+    for base, power, most in BASES:
+        for below in (1 << 5, 1 << 10, most):
+            fraction = Fraction(float(written) / base).limit_denominator(below)
+            small = abs(fraction.numerator) * fraction.denominator <= most
+            if small and kind(float(fraction) * base) == held:
+                return fraction, power
+    return written, 0
 
 
 def _pair(real, imag) -> np.ndarray:

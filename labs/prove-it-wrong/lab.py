@@ -338,8 +338,8 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
         yield Diagnosis("neighbours' maximum", f"{told} {said}")
     infinite = not np.isfinite(v.got["mH"][r])
     if infinite and any(w.case.name in ("odd", "short") and not np.isfinite(w.got["mH"]).all() for w in every):
-        said = "and rows of such lengths are wrong whatever they hold. In the last step some lanes have no column. What do they bring"
-        yield Diagnosis("empty lane", f"{told} The row has {len(x)} numbers, {said} to each sum?")
+        said = "and rows of such lengths are wrong whatever they hold. In the last step some lanes have no column. What do they"
+        yield Diagnosis("empty lane", f"{told} The row has {len(x)} numbers, {said} bring to each sum?")
     if np.isneginf(x).any():
         yield Diagnosis(
             "minus infinity",
@@ -390,5 +390,5 @@ def waste(outcome: Outcome) -> Iterator[Diagnosis]:
     yield from diagnoses.written_again(outcome)
     M, waits = len(outcome.case.inputs["mX"]), len(outcome.trace.select(*evidence.WAITS))
     if M % 8 == 0 and waits > WAITS * M:  # other M leave warps without a row
-        said = f"For each of {M} rows warps wait {waits / M:.3g} times at barriers, where {WAITS} are enough: four warps, three times "
-        yield Diagnosis("exchanges", f"{said}each. How many warps has a row, and how many barriers each result?")
+        said = f"For each of {M} rows warps wait {waits / M:.3g} times at barriers, where {WAITS} are enough: four warps, three"
+        yield Diagnosis("exchanges", f"{said} times each. How many warps has a row, and how many barriers each result?")
