@@ -11,6 +11,7 @@ import textwrap
 import threading
 import typing
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 
@@ -171,9 +172,14 @@ def _once(
     history=None,
     in_step=True,
 ) -> Run:
+    some = range(blocks) if isinstance(blocks, Integral) else blocks
+    if some is not None and not (isinstance(some, range) and some and some.step == 1 and some.start >= 0):
+        raise ValueError(
+            f"blocks={blocks!r}: it is which blocks of each launch are simulated, a number of at least 1, or a range"
+        )
     recorder = TraceRecorder(record_values=values) if check else None
     before = None if history is None or None in history else list(history)
-    shared = {"max_steps": max_steps, "blocks": blocks, "may_still_run": before, "blame": blame.of_call}
+    shared = {"max_steps": max_steps, "blocks": some, "may_still_run": before, "blame": blame.of_call}
     state = RunState(recorder, schedule, seed, fill=fill, order=order, on_device=on_device, **shared)
     state.in_step = in_step and order is None
     poison = _Poison(function, args, kwargs) if check or exact else None

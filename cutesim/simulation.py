@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 from dataclasses import dataclass
-from numbers import Integral
 
 from cutesim.machine import host
 from cutesim.memory.arguments import is_tensor
@@ -77,12 +76,7 @@ def simulate(
     """
     if schedule not in SCHEDULES:
         raise ValueError(f"schedule={schedule!r}: choose one of {', '.join(SCHEDULES)}")
-    some = range(blocks) if isinstance(blocks, Integral) else blocks
-    if some is not None and not (isinstance(some, range) and some and some.step == 1 and some.start >= 0):
-        raise ValueError(
-            f"blocks={blocks!r}: it is which blocks of each launch are simulated, a number of at least 1, or a range"
-        )
-    options = {"check": check, "schedule": schedule, "seed": seed, "values": values, "blocks": some, "fill": fill}
+    options = {"check": check, "schedule": schedule, "seed": seed, "values": values, "blocks": blocks, "fill": fill}
     options |= {"max_steps": max_steps, "dynamic": dynamic, "exact": exact, "on_device": on_device}
     watch = WATCHES[-1] if WATCHES else None
     if watch is not None:

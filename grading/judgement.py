@@ -82,7 +82,8 @@ def wild(rng, rows: int, columns: int) -> np.ndarray:
     """Rows for what only compares numbers: plain, tiny, far below 0, of sizes far apart, low, and with several infinities; in half
     of the rows the largest number is there twice, so many columns apart that one thread has both."""
     x = rng.standard_normal((rows, columns))
-    for row, kind in zip(x, rng.permutation((np.arange(rows) + rng.integers(6)) % 6)):
+    kinds, tied = (rng.permutation((np.arange(rows) + rng.integers(many)) % many) for many in (6, 2))
+    for row, kind, twice in zip(x, kinds, tied):
         some = rng.integers(columns, size=4)
         if kind == 1:
             row *= 10 ** rng.uniform(-36, -30)
@@ -95,7 +96,7 @@ def wild(rng, rows: int, columns: int) -> np.ndarray:
         elif kind == 5:
             row -= 10 ** rng.uniform(1, 4)
         apart = 32 << int(rng.integers(4))
-        if rng.random() < 0.5 and columns > apart:
+        if twice and columns > apart:
             row[int(rng.integers(columns - apart)) + np.array([0, apart])] = row.max()
     return x
 

@@ -25,15 +25,15 @@ def outcomes(answers: dict, cases: list[Case], anew=None) -> list[Outcome]:
     """What each case leaves of the answers, {name: class or function}; `anew()` gives them afresh, for each case.
 
     A class that cannot be called as the lab calls it, or be run, leaves no outputs in any case behind it, and why as a finding.
-    With `anew` cases are tried in an order of their own, which differs from one grading to the next, those with all blocks at once
-    last. Of drawn shapes these are not tried where one has shown a fault, which costs a large grid much time to find again.
+    With `anew` cases are tried in an order of their own, which differs from one grading to the next, the large ones of drawn shapes
+    last. These are not tried where a smaller one has shown a fault, which costs a large grid much time to find again.
     """
     answer = next((name for name, found in answers.items() if isinstance(found, type)), "")
     order = list(cases)
     if anew is not None:
         random.Random(repr([(case.name, case.make, case.seed) for case in cases])).shuffle(order)
-        order.sort(key=lambda case: case.schedule == FAST)
-    left, why, fault = {}, (), ()
+        order.sort(key=lambda case: (case.name, case.schedule) == (DRAWN, FAST))
+    left, why, fault = {}, (), None
     for case in order:
         own = answers if anew is None else anew()
         if case.target:
@@ -41,11 +41,12 @@ def outcomes(answers: dict, cases: list[Case], anew=None) -> list[Outcome]:
             continue
         try:
             if not why and fault and (case.name, case.schedule) == (DRAWN, FAST):
-                left[case] = Outcome(case, {}, fault, None, ())
+                left[case] = Outcome(case, case.outputs, fault.findings, None, fault.parameters)
             elif not why:
                 check_signature(own[answer], next(one for one in cases if not one.target))
                 left[case] = _outcome(own[answer], case)
-                fault = fault or case.name == DRAWN and left[case].findings
+                if case.name == DRAWN and left[case].findings:
+                    fault = fault or left[case]
         except Refused as refused:
             why = (_told(refused.diagnosis),)
     found = [left.get(case) or Outcome(case, {}, why, None, ()) for case in cases]

@@ -214,7 +214,7 @@ def wrong_indices(views: list[View], forward: list[View]) -> Iterator[Diagnosis]
             f"In {v.row(r)} the maximum is right, and the index is {got}, N, which no column has: the index did not come in with "
             "the winner. Is the maximum replaced before a line compares with it? Then nothing is greater than it any more.",
         )
-    yield from other_number([(v, r) for v, r in wrong if v.readers])
+    yield from other_number([(v, r) for v, r in wrong if v.readers] or wrong)
     text = f"In {v.row(r)} the maximum is in column {column}; the answer is column {got}, "
     text += f"which holds {v.x[r, got]:g}." if inside(v, r) else "which does not exist."
     yield Diagnosis(
@@ -291,7 +291,9 @@ def other_number(wrong: list) -> Iterator[Diagnosis]:
     if not wrong:
         return
     v, r = wrong[0]
-    at = [(v, r, v.right["mIndex"][r], int(v.readers.thread[r, v.right["mIndex"][r]])) for v, r in wrong]
+    columns = [v.right["mIndex"][r] for v, r in wrong]
+    threads = [int(v.readers.thread[r, c]) if v.readers else np.nan for (v, r), c in zip(wrong, columns)]
+    at = [(v, r, c, t) for (v, r), c, t in zip(wrong, columns, threads)]
     answer = f"In {v.row(r)} the maximum is in column {v.right['mIndex'][r]}, and the answer is {v.got['mIndex'][r]}: "
     for name, number in (
         ("the lowest 16 bits of the column", lambda v, r, c, t: (c + 2**15) % 2**16 - 2**15),
