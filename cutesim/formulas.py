@@ -11,8 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cutesim.context import here
 from cutesim.sums import Answer, results
-from cutesim.values.field import FIELDS, same
+from cutesim.values.field import FIELDS, Field, same
+from cutesim.values.symbolic import Symbolic
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,21 @@ class Comparison(Answer):
     ulps: int = 0  # the largest distance of their results, in units of the last place
 
 
+class Watched(Symbolic):
+    """A field, and in `lost_in` the first function that had numbers in it and gave none, with its place."""
+
+    def __init__(self, field: Field):
+        self.encode, self.field, self.lost_in = field.encode, field, ""
+
+    def call(self, function, result, inputs, pairs) -> np.ndarray:
+        found = self.field.call(function, result, inputs, pairs)
+        if not self.lost_in:
+            known = np.all(np.broadcast_arrays(*(pair != self.lost for pair in pairs)), axis=0)
+            if (known & (found == self.lost)).any():
+                self.lost_in = f"{function.__name__} in {here().where}"
+        return found
+
+
 def same_formula(one, other, *args, **options) -> Comparison:
     """Compare what two kernels leave in the float tensors of `args` (arrays, CPU tensors, numbers), which stay as they are.
 
@@ -29,7 +46,7 @@ def same_formula(one, other, *args, **options) -> Comparison:
     looked at in the next. `options` are `simulate`'s. ValueError where a run has a finding.
     """
     left: dict = {}
-    for among in FIELDS:
+    for among in map(Watched, FIELDS):
         (first, floats), (second, others) = (results(kernel, args, among, options) for kernel in (one, other))
         ulps = max((_ulps(floats[name], others[name]) for name in first), default=0)
         for name in first:
@@ -45,8 +62,9 @@ def same_formula(one, other, *args, **options) -> Comparison:
             rest = f"; they differ by rounding, at most {ulps} ulp" if ulps else ", and the same bits"
             return Comparison(True, f"the same formula{rest}", ulps)
     name, untaken = next((name, untaken) for name, untaken in left.items() if untaken.any())
-    said = f"cannot be said: {untaken.sum():,} of {untaken.size:,} elements of {name} come from a function that no field has"
-    return Comparison(None, said, ulps)
+    count = f"{untaken.sum():,} of {untaken.size:,} elements of {name}"
+    why = f"; the first function without a result there is {among.lost_in}" if among.lost_in else ""
+    return Comparison(None, f"cannot be said: {count} are known in no field{why}", ulps)
 
 
 def _ulps(a: np.ndarray, b: np.ndarray) -> int:

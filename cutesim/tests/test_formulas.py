@@ -1,5 +1,8 @@
 """Whether two kernels are the same formula: identities hold, whatever rounds, and no difference is too small."""
 
+import math
+import re
+
 import numpy as np
 import pytest
 from dsl import formulas as k
@@ -47,9 +50,12 @@ def test_a_term_below_the_last_bit_differs_though_all_bits_agree():
     assert found.same is False and found.ulps == 0
 
 
-def test_an_exponential_of_an_exponential_cannot_be_said():
-    found = compared(k.of_exponents, k.of_exponents, X / 8)
-    assert found.same is None and "256 of 256 elements of mO" in str(found)
+@pytest.mark.parametrize("one, count, lost_in", [(k.of_exponents, "256", "exp"), (k.root_of_a_sum, r"\d+", "sqrt")])
+def test_what_no_field_has_is_named_with_its_line(one, count, lost_in):
+    found = compared(one, one, X / 8)
+    line = one.__code__.co_firstlineno + 1
+    assert found.same is None
+    assert re.search(rf"{count} of 256 elements of mO .* {lost_in} in \S*formulas.py:{line}$", str(found)), found
 
 
 def test_arguments_stay_as_they_are_and_a_finding_is_no_comparison():
@@ -74,8 +80,18 @@ def test_a_field_s_functions_turn_sums_into_products_and_back(field):
     assert (field.multiply(roots, roots).imag[known] == a.imag[known]).all()
     assert 400 < known.sum() < 600
     assert (field.multiply(field.divide(a, b), b) == a).all()
-    assert (
-        field.constant(0.1)
-        == field.constant(float(np.float32(0.1)))
-        == field.divide(field.encode(1.0), field.encode(10.0))
-    )
+
+
+def test_constants_are_what_a_reader_takes_them_for_however_they_are_held():
+    field = FIELDS[0]
+    log2_e, single = math.log2(math.e), lambda x: float(np.float32(x))
+    quotients = [(1, 3), (1, 10), (7123, 10000), (1, 50257), (355, 113), (205, 2048), (4099**2, 1)]
+    for a, b in quotients:
+        read = field.divide(field.encode(float(a)), field.encode(float(b)))
+        assert field.constant(a / b) == read and (a == 4099**2 or field.constant(single(a / b)) == read), (a, b)
+    assert field.constant(5 * 1e-6) == field.constant(5e-6) and field.constant(0.1 + 0.2) == field.constant(0.3)
+    assert field.constant(math.pi) == field.constant(3.1415927) == field.constant(single(math.pi))
+    assert field.constant(log2_e) == field.constant(1.442695) == field.constant(single(log2_e)) == field._of(1, 1)
+    assert field.constant(-3 / log2_e) == field.constant(single(-3 * math.log(2))) == field._of(-3, -1)
+    others = [float(np.nextafter(np.float32(log2_e), np.float32(end))) for end in (0, 2)]
+    assert len({field.constant(x) for x in (0.0, 1e-50, 31.999999, 32.0, *others, log2_e)}) == 7

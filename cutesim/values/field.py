@@ -7,7 +7,8 @@ sums. A result of exp has no part modulo P, and one of log none modulo Q: there 
 give back the number whose logarithm it was. Half of the elements are squares, and only those have a root. What else there is of
 functions gives a number that depends on its argument alone.
 
-Two formulas that these laws turn into each other give equal elements. Two that are not equal give equal ones for an element in two
+A constant is what a reader takes it for (`Field.constant`); two that are one number in float32 are one. Two formulas that these
+laws turn into each other give equal elements. Two that are not equal give equal ones for an element in two
 thousand million, or in a million where an exponential or a logarithm is in them.
 """
 
@@ -16,7 +17,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 
 import numpy as np
 
@@ -25,7 +26,9 @@ from .symbolic import Symbolic
 UNKNOWN = Symbolic.lost
 LOG2_E = 654321, 1234567891  # stands for the logarithm of e to base 2, of which no kernel knows all digits
 FEW = 4  # different numbers that an array of constants has at most
-NEAR = 2.0**-22
+FEW_BITS = 1 << 11  # a number of fewer is meant as it is
+# What a constant may be a fraction of, which power of the logarithm of e that is, and the most of numerator times denominator.
+BASES = (math.log2(math.e), 1, 1 << 12), (math.log(2), -1, 1 << 12), (1.0, 0, 1 << 18)
 LEAST_POWER = -1200  # of two, in a float64 as a whole number times it
 ONE = np.asarray(1 + 1j)
 PRIMES = (1048571, 1962), (1048559, 2034), (1048507, 1990), (1048447, 1974), (1048423, 2046)  # P and K
@@ -60,19 +63,9 @@ class Field(Symbolic):
         return np.where(finite, _pair(*parts), UNKNOWN)
 
     def constant(self, value: float) -> complex:
-        """The pair of a number that stands in the source: 0.001, of any type, is a thousandth, 1.442695 the logarithm of e."""
-        if not math.isfinite(value):
-            return UNKNOWN
-        single = np.float32(value)
-        for base, power, below in ((math.log2(math.e), 1, 64), (math.log(2), -1, 64), (1.0, 0, 1 << 16)):
-            fraction = Fraction(value / base).limit_denominator(below)
-            near = float(fraction) * base
-            close = abs(value - near) < NEAR * abs(value) and abs(fraction.numerator) <= below
-            if close if power else value in (near, float(np.float32(near))):
-                return self._of(fraction, power)
-        # 1e-05 as a parameter in float32 is what it is as a literal.
-        written = float(single) == value or str(value) == str(single)
-        return self._of(Fraction(str(single)) if written else Fraction(value))
+        """The pair of a number that stands in the source, told apart as float32 tells it: 0.001 is a thousandth, 1.442695 the
+        logarithm of e; a third in float32 is a third."""
+        return self._of(*_meant(value)) if math.isfinite(value) else UNKNOWN
 
     def _of(self, fraction: Fraction, power=0) -> complex:
         """A fraction, times a power of the logarithm of e."""
@@ -201,6 +194,23 @@ class Field(Symbolic):
 
 
 FIELDS = tuple(Field(*primes) for primes in PRIMES)
+
+
+@lru_cache(4096)
+def _meant(value: float) -> tuple[Fraction, int]:
+    """The fraction, and the power of the logarithm of e beside it, that a constant stands for."""
+    if (exact := Fraction(value)).denominator == 1 or abs(exact.numerator) < FEW_BITS:
+        return exact, 0
+    kind = np.float32 if abs(value) >= 2.0**-126 else np.float64
+    held = kind(value)
+    written = Fraction(str(held))
+    for base, power, most in BASES:
+        for below in (1 << 5, 1 << 10, most):
+            fraction = Fraction(float(written) / base).limit_denominator(below)
+            small = abs(fraction.numerator) * fraction.denominator <= most
+            if small and kind(float(fraction) * base) == held:
+                return fraction, power
+    return written, 0
 
 
 def _pair(real, imag) -> np.ndarray:

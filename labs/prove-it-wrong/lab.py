@@ -19,7 +19,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from cutesim.simulation import simulate
-from grading import diagnoses, submission
+from grading import diagnoses, evidence, submission
 from grading.diagnoses import View
 from grading.judgement import DRAWN, FAST, SCHEDULES, Case, Diagnosis, Outcome, drawn
 
@@ -50,6 +50,7 @@ ADVICE = {
 }
 SLOTS = "How many warps has a block, and how many slots?"
 TOLERANCE = {"mH": (2e-5, 2e-5)}
+WAITS = 12  # of warps at barriers, a row: the given kernel's
 SOURCE = '''\
 import operator
 
@@ -203,26 +204,17 @@ def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
         call = f"{name}({few})"
         both = name == "batch"
         if both and not (isinstance(answer, (tuple, list)) and len(answer) == 2):
-            yield Diagnosis(
-                "wrong type", f"{call} returns {type(answer).__name__}; two batches are asked for, each a list of rows."
-            )
+            many = f"a list of {len(answer)}" if isinstance(answer, (tuple, list)) else type(answer).__name__
+            yield Diagnosis("wrong type", f"{call} returns {many}; two batches are asked for, each a list of rows.")
             return
         found = [rows_of(one) for one in (answer if both else (answer,))]
         told = next((one for one in found if isinstance(one, str)), None) or outside(name, found)
         if told:
             yield Diagnosis("not allowed", f"{call}: {told}")
             return
-        said = same_bits(few, *found) if both else all_right(few, *found)
+        said = same_bits(few, *found) if both else all_right(few, *found, name)
         if said:
-            yield Diagnosis(f"not proven: {name}", f"{call}: {said} {HINTS[name]}")
-
-
-HINTS = {
-    "length": "Which columns does a lane take, how many lanes has a row with so many rows, and what if N is no multiple of them?",
-    "numbers": "What does each step of the kernel make of the largest number of the row, and of a number whose exp is 0?",
-    "batch": "With how many rows does the kernel add in another order? Even there most rows end with the same bits: "
-    "rounding shows best in a small entropy, as of a row that one number rules.",
-}
+            yield Diagnosis(f"not proven: {name}", f"{call}: {said}")
 
 
 def rows_of(answer) -> np.ndarray | str:
@@ -232,7 +224,8 @@ def rows_of(answer) -> np.ndarray | str:
     if not all(type(x) in (int, float) for row in answer for x in row):
         return "a row holds something that is no number."
     if not 1 <= len(answer) <= 8 or len({len(row) for row in answer}) != 1:
-        return f"1 to 8 rows of one length are asked for, and there are {len(answer)}, of {sorted(set(map(len, answer)))} numbers."
+        lengths = ", ".join(map(str, sorted(set(map(len, answer)))))
+        return f"1 to 8 rows of one length are asked for, not {len(answer)} of {lengths or 'no'} numbers."
     with np.errstate(over="ignore"):
         return np.array(answer, np.float64).astype(np.float32)
 
@@ -251,29 +244,39 @@ def outside(name: str, batches: list[np.ndarray]) -> str:
         if np.isneginf(x).all(axis=1).any():
             return "a whole row is -inf. The softmax of that has no entropy."
     if name == "batch" and len(batches[1]) != len(batches[0]) + 1:
-        return f"the first batch has {len(batches[0])} rows and the second {len(batches[1])}; one more is asked for."
+        return f"the first batch has {rows(batches[0])} and the second {rows(batches[1])}; one more is asked for."
     if name == "batch" and not np.array_equal(batches[0][0], batches[1][0]):
         return "the two batches begin with different rows."
     return ""
 
 
-def all_right(few: int, rows: np.ndarray) -> str:
-    """That the kernel is right on some rows, in words; "" if it is not."""
-    got, expected = run(few, rows), entropy(rows)
+def rows(x: np.ndarray) -> str:
+    return f"{len(x)} row{'s' * (len(x) > 1)}"
+
+
+def all_right(few: int, x: np.ndarray, name: str) -> str:
+    """That the kernel is right on some rows, and what to think about next, in words; "" if it is not."""
+    got, expected = run(few, x), entropy(x)
     if not np.allclose(got, expected, 1e-4, 1e-4):
         return ""
-    M, N = rows.shape
     off = np.abs(got - expected).max()
-    many = f"{M} row{'s' * (M > 1)} of {N} numbers"
-    return f"the kernel is right on that, {many}: off by {off:.2g} at most, and the test allows 1e-4."
+    why = "What does each step of the kernel make of the largest number of the row, and of a number whose exp is 0?"
+    if name == "length":
+        why = "Which columns does a lane take, how many lanes has a row with so many rows, and what if N is no multiple of them?"
+    many = f"{rows(x)} of {x.shape[1]} numbers"
+    return f"the kernel is right on that, {many}: off by {off:.2g} at most, and the test allows 1e-4. {why}"
 
 
 def same_bits(few: int, first: np.ndarray, second: np.ndarray) -> str:
-    """That both batches' first rows have the same bits, in words; "" if they have not."""
-    one, other = (run(few, rows)[0] for rows in (first, second))
+    """That both batches' first rows have the same bits, and what to think about next, in words; "" if they have not."""
+    one, other = (run(few, x)[0] for x in (first, second))
     if one.tobytes() != other.tobytes():
         return ""
-    return f"the first row's entropy is {one:.9g} among {len(first)} rows and among {len(second)}, bit for bit."
+    why = "With how many rows does the kernel add in another order?"
+    if len(first) == few:
+        why = "It adds in another order there, but most rows end with the same bits even so: rounding shows best in a small "
+        why += "entropy, as of a row that one number rules."
+    return f"the first row's entropy is {one:.9g} in a batch of {rows(first)} and of {rows(second)}, bit for bit. {why}"
 
 
 # What wrong numbers show ----------------------------------------------------------------------------------------------
@@ -333,26 +336,27 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
     if v.case.name == "batch" and np.abs(v.x).max() > 8 > np.abs(x).max():
         said = "It is wrong among rows of far larger numbers: does something of a neighbour, as its maximum, come into the row?"
         yield Diagnosis("neighbours' maximum", f"{told} {said}")
-    if not np.isfinite(v.got["mH"][r]) and np.abs(x).max() < 80 and len(x) % 32:
-        said = "and it holds nothing far from 0. In its last step some lanes have no column. What do they bring to each sum?"
-        yield Diagnosis("empty lane", f"{told} The row has {len(x)} numbers, {said}")
+    infinite = not np.isfinite(v.got["mH"][r])
+    if infinite and any(w.case.name in ("odd", "short") and not np.isfinite(w.got["mH"]).all() for w in every):
+        said = "and rows of such lengths are wrong whatever they hold. In the last step some lanes have no column. What do they"
+        yield Diagnosis("empty lane", f"{told} The row has {len(x)} numbers, {said} bring to each sum?")
     if np.isneginf(x).any():
         yield Diagnosis(
             "minus infinity",
             f"{told} The row holds -inf: its exp is 0, and 0 times -inf is NaN. A lane may hold nothing else, and -inf minus -inf "
             "is NaN, too. What does such a number add to each sum, and with what may it be left out?",
         )
-    if x.max() < -80:
+    if infinite and x.max() < -80:
         yield Diagnosis(
             "start value",
             f"{told} The row's largest number is {x.max():.6g}. If something larger is subtracted, every exp is 0: what does the "
             "maximum start from, and what does a lane without a column bring?",
         )
-    if x.min() > 80:
-        said = f"The row's numbers are near {x.mean():.0f}, whose exp is beyond float32: what is subtracted?"
+    if infinite and x.max() > 80:
+        said = f"The row's largest number is {x.max():.6g}, whose exp may be beyond float32: what is subtracted?"
         yield Diagnosis("no shift", f"{told} {said}")
-    if all(np.allclose(v.got["mH"], v.right["mH"], 1e-2, 1e-2) for v in wrong):
-        said = "That is near, and float32 can do better: which step rounds, or subtracts large numbers?"
+    if np.allclose(v.got["mH"], v.right["mH"], 1e-2, 1e-2):
+        said = "That is near, and float32 can do better: which step rounds, leaves out small terms, or subtracts two large numbers?"
         yield Diagnosis("not exact", f"{told} {said}")
     yield Diagnosis("wrong number", f"{told} Which numbers of the row has each of the three results seen?")
 
@@ -384,4 +388,7 @@ def waste(outcome: Outcome) -> Iterator[Diagnosis]:
     yield from diagnoses.read_again(outcome, "mX", "Keep the row in registers, as the given kernel does.")
     yield from diagnoses.scattered(outcome, "mX")
     yield from diagnoses.written_again(outcome)
-    yield from diagnoses.barriers(outcome, 6, "three results, each over lanes and then over warps.")
+    M, waits = len(outcome.case.inputs["mX"]), len(outcome.trace.select(*evidence.WAITS))
+    if M % 8 == 0 and waits > WAITS * M:  # other M leave warps without a row
+        said = f"For each of {M} rows warps wait {waits / M:.3g} times at barriers, where {WAITS} are enough: four warps, three"
+        yield Diagnosis("exchanges", f"{said} times each. How many warps has a row, and how many barriers each result?")

@@ -86,6 +86,10 @@ def of_exponents(x):
     return cute.math.exp(cute.math.exp(x))
 
 
+def root_of_a_sum(x):
+    return cute.math.sqrt(x + cute.math.exp(x))
+
+
 @launched(32, blocks="mX.shape[0]")
 @cute.kernel
 def rows(mX: cute.Tensor, mO: cute.Tensor, formula: Constexpr):
