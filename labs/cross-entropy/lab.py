@@ -308,7 +308,10 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
         if zeroed.any() and not v.got[name][zeroed].any():
             text = "Its target is 0, which is a column like any other. Which targets mean that the row is ignored?"
             yield Diagnosis("target 0 ignored", f"{told} The row was given 0, as ignored rows are. {text}")
-        if all(may_skip(o.case)[~_close(o, name).reshape(len(o.x), -1).all(axis=1)].all() for o in wrong) and not finite:
+        if (
+            all(may_skip(o.case)[~_close(o, name).reshape(len(o.x), -1).all(axis=1)].all() for o in wrong)
+            and not finite
+        ):
             text = "Only ignored rows are wrong: 0 times an infinity or a NaN is NaN. Choose their 0, and do not multiply by it."
             yield Diagnosis("ignored row not chosen", f"{told} {text}")
         # Where rows lie high, float32 overflows before a formula shows.
