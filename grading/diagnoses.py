@@ -787,7 +787,8 @@ def input_written(outcome: Outcome) -> Iterator[Diagnosis]:
 def idle_warps(outcome: Outcome, name: str, cluster: int = 0, rows: int = 1) -> Iterator[Diagnosis]:
     """Few warps of a block, or blocks of a `cluster` of so many, that read most of an input, though there is enough for all.
 
-    A block has `rows` rows at a time: enough are so many columns that each warp has a vector a lane, or four times so many rows.
+    A block has `rows` rows at a time: enough are so many columns that each warp has a vector a lane (a share may be rounded up to
+    that), or four times so many rows.
     """
     who, warps, (M, N) = evidence.readers(outcome, name), evidence.warps(outcome.trace), outcome.case.inputs[name].shape
     what, whole, count = ("block", "cluster", cluster) if cluster else ("warp", "block", warps)
@@ -797,7 +798,8 @@ def idle_warps(outcome: Outcome, name: str, cluster: int = 0, rows: int = 1) -> 
         outcome, name
     )  # a vector more for each of a warp's threads
     busy, idle = (np.nonzero(some)[0].tolist() for some in (times > more, times == 0))
-    if rows == 1 and count - len(idle) < min(count, N // 128):
+    rounded_up = 128 * -(-N // (128 * count))
+    if rows == 1 and count - len(idle) < min(N // 128, -(-N // rounded_up)):
         busy = np.nonzero(times)[0].tolist()
     if busy and (rows == 1 or M >= 4 * rows):
         share = "all" if len(busy) + len(idle) == count else f"{times[busy].sum() / times.sum():.0%}"
