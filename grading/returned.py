@@ -22,7 +22,7 @@ from cutesim.trace import Finding, Line, Op, Trace
 from .judgement import Case, Outcome, Refused
 from .trial import plain
 
-MOST_BYTES = 2**23  # as it comes; a right answer's are a tenth of a megabyte
+MOST_BYTES = 2**25  # as it comes; a right answer has a few megabytes
 MOST_UNPACKED = 2**26  # of all cases together
 MOST_ROWS = 2**17  # of all traces together: a right answer's instructions are a few thousand
 MOST_LANE_BYTES, MOST_BULK_BYTES = 16, 2**18  # that an instruction moves for a lane, or a bulk copy

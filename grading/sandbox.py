@@ -54,7 +54,7 @@ def outcomes(
         status, data = run(folder, WORKER, seconds + GRACE)
     if len(data) > returned.MOST_BYTES:
         most = returned.MOST_BYTES >> 20
-        raise Refused("too much", f"{file} sent back more than {most} MiB; a right answer leaves a tenth of one.")
+        raise Refused("too much", f"{file} sent back more than {most} MiB; a right answer leaves a few.")
     if not data or status is None:
         raise how_it_ended(file, status, seconds, memory)
     return returned.outcomes(data, cases, memory)

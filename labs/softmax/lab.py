@@ -71,7 +71,7 @@ def cases(seed: int = 0) -> list[Case]:
     def even(M, N):  # many numbers near the first row's largest, and in the last row many that count together alone
         x = normal(M, N) * np.where(np.arange(M) == 0, 0.01, 1)[:, None]
         if M > 1 < N:
-            x[-1], x[-1, int(rng.integers(N))] = x[-1] / 20 - 17.5, 0
+            x[-1], x[-1, int(rng.integers(N))] = x[-1] / 20 - 15, 0
         return x
 
     return [
