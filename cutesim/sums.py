@@ -163,7 +163,7 @@ def same_bits(kernel, *args, **options) -> Bits:
     forward, once = (results(kernel, args, table, how) for how in (options, fast))
     batches = {
         "alone": [0],
-        f"in a batch of {M - 1}": [*rows[1:]],
+        f"in a batch of {M - 1}": [*rows[:-1]],
         f"in a batch of {3 * M}": [*rows] * 3,
         "in another place": [*rows[1:], 0],
         "beside other neighbours": [0] + [1] * (M - 1),

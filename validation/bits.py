@@ -13,14 +13,14 @@ from cutesim.sums import same_bits, trees
 from quack_tutorial.operations import OPERATIONS
 from quack_tutorial.operations.our_launches import FINAL
 from quack_tutorial.records import suite as report
-from validation.formulas import arguments, quacks, takes
+from validation.formulas import arguments, peers, takes
 
 SAME = "the same everywhere"
 CASES = ("float32", 256), ("float32", 331)
 
 
 def run(sample, progress) -> report.Suite:
-    """Try every version of every ladder, and QuACK's kernels where they are installed."""
+    """Try every version of every ladder, and QuACK's and Liger's kernels where they are installed."""
     rows = []
 
     def add(operation, version, dtype, N, host, made):
@@ -36,13 +36,12 @@ def run(sample, progress) -> report.Suite:
             for dtype, N in CASES[:1] if sample else CASES:
                 if takes(ours, dtype, N) and (not sample or version == FINAL):
                     add(name, version, dtype, N, *arguments(ours, dtype, N))
-    beside = {}
-    if not sample and find_spec("quack"):
-        beside = {"quack-kernels": version_of("quack-kernels")}
-        for N in (256, 1000):
-            for name, (host, *made), (theirs, *given), _ in quacks(N):
-                add(name, FINAL, "float32", N, host, made)
-                add(name, "QuACK", "float32", N, theirs, given)
+    theirs = {"quack": "quack-kernels", "liger_kernel": "liger-kernel"}
+    beside = {} if sample else {name: version_of(name) for package, name in theirs.items() if find_spec(package)}
+    for N in (256, 1000) if beside else ():
+        for whose, name, ours, others, _ in peers(N):
+            for version, (host, *made) in ((FINAL, ours), (whose, others)):
+                add(name, version, "float32", N, host, made)
     return report.Suite(
         "bits",
         "How deep is the tree of each sum, and does a row have the same bits everywhere?",
