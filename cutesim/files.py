@@ -376,7 +376,8 @@ def compare(reference, given: dict, changed: dict, exact: dict | None = None) ->
         raise Unusable(f"{named} gives {', '.join(unknown)}, which is no parameter of what it is compared with")
     held = given | changed
     sentences = (
-        _distance(name, held[name], given[name], np.asarray(x), named, (exact or {}).get(name)) for name, x in wanted.items()
+        _distance(name, held[name], given[name], np.asarray(x), named, (exact or {}).get(name))
+        for name, x in wanted.items()
     )
     return tuple(sentence for sentence in sentences if sentence)
 
