@@ -119,14 +119,6 @@ def test_a_sweep_is_written_and_gone_on_with(gpu, tmp_path, capsys):
     assert run(*more) == 0  # nothing left to do
 
 
-def test_a_cell_measured_again_is_so_with_the_providers_that_it_had(gpu, tmp_path):
-    words = ("softmax", *SMALL, "--n", "256", "--out", tmp_path / "r.json")
-    assert run(*words, "--providers", "ours,quack") == 0
-    assert run(*words, "--providers", "ours,compile", "--resume") == 0
-    (cell,) = records.load(tmp_path / "r.json").cells
-    assert [result.provider for result in cell.results] == ["ours", "compile", "quack"]
-
-
 def test_what_is_in_a_file_is_not_written_over_or_mixed(gpu, tmp_path, capsys):
     out = tmp_path / "r.json"
     assert run("softmax", *SMALL, "--n", "256", "--out", out) == 0

@@ -67,13 +67,3 @@ def test_pieces_add_up_to_the_whole(piece):
     found = head.reference(hidden, weight, target, piece)
     assert 3 * found[0] == pytest.approx(loss.item(), rel=1e-5)
     torch.testing.assert_close(3 * found[2], theirs[1].grad, atol=1e-6, rtol=1e-5)
-
-
-def test_a_way_that_fails_leaves_the_others(monkeypatch):
-    def broken(*_):
-        raise ModuleNotFoundError("no such library")
-
-    monkeypatch.setattr(head, "ways", lambda *_: {"Liger": broken, "stock": head.stock})
-    ways = head.measure(4, 4, 40, Once(), "cpu", torch.float32)["ways"]
-    assert ways["Liger"] == {"status": "failed", "message": "ModuleNotFoundError: no such library"}
-    assert ways["stock"]["status"] == "ok"
