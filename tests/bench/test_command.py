@@ -148,20 +148,3 @@ def test_without_what_our_own_kernels_import_nothing_is_measured(gpu, tmp_path, 
     assert "our own kernels need is not here (ImportError: libruntime.so" in said.err
     assert said.err.count("\n") == 1
     assert "GB/s" not in said.out and not (tmp_path / "r.json").exists()
-
-
-def test_public_calls_have_records_and_commands_of_their_own(gpu, tmp_path, capsys):
-    for operations, flag in (
-        ("cross-entropy,cross-entropy-backward", "public"),
-        ("cross-entropy-backward", "public-mean"),
-    ):
-        found = run(operations, "--dtype", "bfloat16", "--n", "256", "--out", tmp_path, f"--{flag}")
-        assert found == 0
-        for name in operations.split(","):
-            record = records.load(tmp_path / f"{name}-{flag}.json")
-            assert record.series == flag.replace("-", " ") and len(record.cells) == 1
-            assert f"--n 256 --{flag} --out {name}-{flag}.json" in record.command
-    said = capsys.readouterr().out
-    assert "cross-entropy backward: ours, eager, compile, compile tuned, quack\n" in said
-    with pytest.raises(SystemExit):
-        parsed("--public", "--ladder")
