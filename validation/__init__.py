@@ -13,9 +13,8 @@
 
 What several suites use: `command` runs them, `random_reference` says what a random kernel computes, `outputs` what is compared.
 What they run: `random_kernels`; `corpus`, of faults that depend on order; and `trials`, the package's kernels on the same inputs
-everywhere. Tests run `access_patterns`, too, whose requests an H200 has counted. `quack_tutorial.records.suite` says what a suite
-gives and how it is kept. Ten comparisons were made once and are kept as records alone: `grading`, `checkers`,
-`device`, `counters`, `sanitizer`, `beside`, `shipped`, `published`, `others`, `opinfo`.
+everywhere. `quack_tutorial.records.suite` says what a suite gives and how it is kept. Ten comparisons were made once and are kept
+as records alone: `grading`, `checkers`, `device`, `counters`, `sanitizer`, `beside`, `shipped`, `published`, `others`, `opinfo`.
 """
 
 from cutesim.language.loading import answer_package
