@@ -4,7 +4,6 @@ import argparse
 import functools
 import io
 import json
-import os
 import re
 import sys
 import tarfile
@@ -96,29 +95,6 @@ def test_what_is_missing_is_measured_once_and_packed(folder, root, tmp_path, cap
     monkeypatch.setattr(records, "FOLDER", tmp_path / "taken")
     assert record.take(packed) == 0
     assert (tmp_path / "taken/h100/bench/softmax.json").exists()
-
-
-def test_host_times_are_of_kernels_that_an_earlier_process_kept(folder, root):
-    (folder / "host").mkdir()
-    gpu = FakeGPU(root)
-    assert record.measure(items("host"), folder, parsed(), gpu, HERE) == 0
-    assert [name for name, _ in gpu.seen] == ["record_host.py"] * 2
-    assert os.environ["QUACK_TUTORIAL_CACHE"]
-    assert record.left(*items("host"), folder, 8) == 0
-
-
-def test_what_takes_too_long_or_cannot_be_imported_is_left(folder, root, capsys, monkeypatch):
-    gpu = FakeGPU(root)
-    found = record.measure(items("memory", "levels"), folder, parsed("--minutes", "1"), gpu, HERE)
-    assert found == 0
-    assert [name for name, _ in gpu.seen] == ["levels"]
-    left = "memory +1 missing, about 1.7 minutes: left, for 1.0 minutes are not enough"
-    assert re.search(left, capsys.readouterr().out)
-    monkeypatch.setattr(record, "find_spec", lambda name: None)
-    gpu.seen.clear()
-    assert record.measure(items("outputs"), folder, parsed(), gpu, HERE) == 0 and not gpu.seen
-    said = capsys.readouterr().out
-    assert "left, for nbclient and ipykernel and jupytext cannot be imported here" in said
 
 
 @pytest.mark.parametrize(
