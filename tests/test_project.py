@@ -192,6 +192,26 @@ def test_a_solution_is_still_code_for_the_linter(sync, tmp_path):
     assert kinds == {"reader's": ["markdown", "markdown"], "code": ["markdown", "code"]}
 
 
+def test_drift_is_found_and_mended(sync, tmp_path, capsys):
+    source, notebook = tmp_path / "00-title.md", tmp_path / "00-title.ipynb"
+    source.write_text(CHAPTER, "utf-8")
+    (tmp_path / "readme.md").write_text("No notebook.", "utf-8")
+    folder = str(tmp_path)
+    assert sync.main([folder, "--check"]) == 1
+    assert "00-title.ipynb is missing: run `make notebooks`" in capsys.readouterr().err
+    assert not notebook.exists()
+    assert sync.main([folder]) == 0
+    assert sync.main([folder, "--check"]) == 0
+    notebook.write_text(notebook.read_text("utf-8").replace("1 + 1", "1 + 2"), "utf-8")
+    assert sync.main([folder, "--check"]) == 1
+    assert "00-title.ipynb differs from 00-title.md" in capsys.readouterr().err
+    assert sync.main([folder]) == 0
+    assert "1 + 1" in notebook.read_text("utf-8")
+    source.unlink()
+    assert sync.main([folder, "--check"]) == 1
+    assert "00-title.ipynb has no source 00-title.md" in capsys.readouterr().err
+
+
 def test_what_a_day_s_run_samples_is_run_whole_within_a_few_days(root):
     for start, of in conftest.SAMPLED.items():
         file, _, name = start.partition("::")
