@@ -52,13 +52,3 @@ def test_every_way_gives_the_loss_and_both_gradients():
             assert way["loss_error"] < 1e-6 and way["gradient_error"] < 1e-6
             assert way["peak_bytes"] == 2 * 4 * (6 * 4 + 40 * 4) + 8 * 6
     assert "matrix products" in head.said(shape)
-
-
-def test_a_way_that_fails_leaves_the_others(monkeypatch):
-    def broken(*_):
-        raise ModuleNotFoundError("no such library")
-
-    monkeypatch.setattr(head, "ways", lambda *_: {"Liger": broken, "stock": head.stock})
-    ways = head.measure(4, 4, 40, Once(), "cpu", torch.float32)["ways"]
-    assert ways["Liger"] == {"status": "failed", "message": "ModuleNotFoundError: no such library"}
-    assert ways["stock"]["status"] == "ok"

@@ -197,6 +197,20 @@ vector_to_boolean:
     out[tidx] = cutlass.Float32(r.load().to(cutlass.Boolean)[0])  # here
 atomic_sum @launched(128): cute.arch.atomic_add(out.iterator, x[tidx])
 does_nothing: pass
+past_the_buffer:
+    s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
+    s[tidx + 1] = x[tidx]
+    out[tidx] = x[tidx]
+misses_a_phase:
+    mbar = cutlass.memory.SmemAllocator().allocate_array(cutlass.Int64, 1)
+    if tidx == 0:
+        cute.arch.mbarrier_init(mbar, 32)
+        cute.arch.mbarrier_init_fence()
+    cute.arch.barrier()
+    for turn in cutlass.range_constexpr(2):
+        cute.arch.mbarrier_arrive(mbar)
+    cute.arch.mbarrier_wait(mbar, 0)
+    out[tidx] = x[tidx]
 init_twice @launched(32, blocks=2):
     mbar = cutlass.memory.SmemAllocator().allocate_array(cutlass.Int64, 1)
     for turn in cutlass.range_constexpr(2):
