@@ -152,8 +152,9 @@ def same_bits(kernel, *args, **options) -> Bits:
     what its neighbours hold, or on the order in which warps run.
 
     The first extent of the first tensor (an array or a CPU tensor; they stay as they are) is the number of rows; each other tensor
-    with that extent has a row for each, too. What belongs to no row, as a sum over all, is compared between orders alone. `options`
-    are `simulate`'s. ValueError where a run has a finding, for fewer than three rows, or for as many columns.
+    with that extent has a row for each, too, and an int that is this number is each batch's. What belongs to no row, as a sum over
+    all, is compared between orders alone. `options` are `simulate`'s. ValueError where a run has a finding, for fewer than three
+    rows, or for as many columns.
     """
     shapes = [np.shape(x) for x in args]
     M = next((shape[0] for shape in shapes if shape), 0)
@@ -169,7 +170,8 @@ def same_bits(kernel, *args, **options) -> Bits:
         "beside other neighbours": [0] + [1] * (M - 1),
     }
     for how, taken in batches.items():
-        batch = [x[taken] if shape and shape[0] == M else x for x, shape in zip(args, shapes)]
+        of_batch = lambda x, shape: x[taken] if shape[:1] == (M,) else len(taken) if type(x) is int and x == M else x  # noqa: E731
+        batch = [of_batch(x, shape) for x, shape in zip(args, shapes)]
         of_rows = [{name: a[taken] for name, a in part.items() if a.shape[:1] == (M,)} for part in once]
         try:
             other = results(kernel, batch, table, fast)
