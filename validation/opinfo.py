@@ -68,12 +68,10 @@ def _cross_entropy(x, target, *args, **options):
     """As the messages of `ops.cross_entropy` say that other shapes are written."""
     if target.is_floating_point():
         raise DoesNotFit(PROBABILITIES)
-    if x.dim() == 1:
-        loss = ops.cross_entropy(x[None], target[None], *args, **options)
-        return loss.view(target.shape) if options.get("reduction") == "none" else loss
     if x.dim() == 2:
         return ops.cross_entropy(x, target, *args, **options)
-    loss = ops.cross_entropy(x.movedim(1, -1).reshape(-1, x.shape[1]), target.flatten(), *args, **options)
+    rows = x[None] if x.dim() == 1 else x.movedim(1, -1).reshape(-1, x.shape[1])
+    loss = ops.cross_entropy(rows, target.flatten(), *args, **options)
     return loss.view(target.shape) if options.get("reduction") == "none" else loss
 
 
