@@ -4,6 +4,7 @@
 |---------------------------|-------------------------------------------------------|---------------------------|
 | `softmax`                 | softmax over the last dimension                       | input                     |
 | `rmsnorm`                 | RMSNorm over the last dimension, a residual added first | input, weight, bias, residual |
+| `rmsnorm_quantized`       | the same in float8, with a scale a row or a block of 128 columns |                |
 | `layernorm`               | LayerNorm over the last dimension                     | input, weight, bias       |
 | `cross_entropy`           | cross-entropy of rows of logits with class indices    | input                     |
 | `cross_entropy_with_grad` | the losses and the gradient of their sum, in one pass |                           |
@@ -43,6 +44,7 @@ comes out).
 
 from quack_tutorial.ops.cross_entropy import cross_entropy, cross_entropy_with_grad
 from quack_tutorial.ops.norms import layernorm, rmsnorm
+from quack_tutorial.ops.quantized import rmsnorm_quantized
 from quack_tutorial.ops.softmax import softmax
 
 __all__ = [
@@ -53,6 +55,7 @@ __all__ = [
     "cross_entropy_with_grad",
     "layernorm",
     "rmsnorm",
+    "rmsnorm_quantized",
     "softmax",
 ]
 

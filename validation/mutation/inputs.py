@@ -19,7 +19,7 @@ from quack_tutorial.kernels.config import Config
 from quack_tutorial.kernels.reduce import ClusterReduce
 from quack_tutorial.kernels.tuned.sums import ColumnSum, LossReduction
 from quack_tutorial.operations import OPERATIONS
-from quack_tutorial.shipped import COLUMNS, KERNELS, MATRIX, PARTS, TARGETS, element
+from quack_tutorial.shipped import CODES, COLUMNS, KERNELS, MATRIX, PARTS, TARGETS, element, type_of
 from validation import outputs
 from validation.mutation import kernels as mutation_kernels
 from validation.outputs import Case
@@ -107,9 +107,9 @@ class Draw:
     def place(self, name, kind, values, shape):
         if kind == TARGETS:
             return values
-        dtype = {MATRIX: self.dtype, COLUMNS: self.vectors}.get(kind, "float32")
+        dtype = type_of(kind, self.vectors if kind == COLUMNS else self.dtype)
         values = np.full(shape, 77) if values is None else values
-        return _with_gap(values.astype(dtype), self.gap) if kind == MATRIX else values.astype(dtype)
+        return _with_gap(values.astype(dtype), self.gap) if kind in (MATRIX, CODES) else values.astype(dtype)
 
 
 def shipped(operation, spread, M, N, rows="aligned", **how):
