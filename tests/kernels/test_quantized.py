@@ -6,6 +6,7 @@ import pytest
 from cutesim.simulation import simulate
 from quack_tutorial import reference, shipped
 from quack_tutorial.kernels.config import Config
+from quack_tutorial.kernels.rmsnorm_quantized import RMSNormQuantizedLanes
 from quack_tutorial.kernels.tuned.quantized import RMSNormQuantizedBlocks
 from tests.kernels.test_simulated import DslType, make
 
@@ -90,6 +91,18 @@ def test_blocks_of_columns_have_scales_of_their_own(dtype, N, config):
         run = simulate(RMSNormQuantizedBlocks(DslType(dtype), N, config=config), *BLOCKS.positional(given))
         assert run.ok, run
         assert BLOCKS.error(given) <= 1
+
+
+@pytest.mark.parametrize("dtype", ("float32", "bfloat16"))
+def test_the_rung_with_scales_of_blocks_is_right_and_clean(dtype):
+    rng, M, N = np.random.default_rng(1), 2, 1152
+    given = dict(x=make(rng.standard_normal((M, N)), dtype)[0], w=make(rng.standard_normal(N), dtype)[0])
+    given |= dict(q=np.full((M, N), 127, np.uint8), scale=np.full((M, N // 128), np.nan, np.float32))
+    run = simulate(RMSNormQuantizedLanes(DslType(dtype), N), *given.values(), shipped.EPS)
+    assert run.ok, run
+    assert BLOCKS.error(given) <= 1
+    with pytest.raises(ValueError, match="rows of 1000 columns are not blocks of 128"):
+        RMSNormQuantizedLanes(DslType(dtype), 1000)
 
 
 def test_blocks_that_rows_or_threads_do_not_hold_are_refused():
