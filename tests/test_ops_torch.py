@@ -45,7 +45,7 @@ def calls(device):
     """name -> (ours, torch's): each operation as a function of its (3, N) input."""
     w, b, r = (randn(device, *shape, seed=seed) for seed, shape in enumerate(((N,), (N,), (3, N)), 1))
     target = torch.tensor([0, 2, 4], device=device)
-    ignored = torch.tensor([0, -100, 4], device=device)
+    ignored = torch.tensor([0, -100, 2], device=device)
     return {
         "softmax": (ops.softmax, lambda x: torch.softmax(x, -1)),
         "rmsnorm": (lambda x: ops.rmsnorm(x, w, b, eps=EPS), lambda x: F.rms_norm(x, (N,), w, EPS) + b),
@@ -67,6 +67,10 @@ def calls(device):
         "weighted and smoothed": (
             lambda x: ops.cross_entropy(x, ignored, w.abs(), label_smoothing=0.1),
             lambda x: F.cross_entropy(x, ignored, w.abs(), label_smoothing=0.1),
+        ),
+        "linear loss": (
+            lambda x: ops.linear_cross_entropy(x, r, ignored),
+            lambda x: F.cross_entropy(x @ r.T, ignored),
         ),
         "z-loss": (
             lambda x: z_loss(*ops.cross_entropy(x, ignored, return_lse=True)),
@@ -233,6 +237,8 @@ def registered(device):
     yield library.cross_entropy_backward, (x, target, ones[:1].expand(3), ones, -100, ones[0])
     yield library.cross_entropy_lse, (x, torch.stack((x.logsumexp(-1), 0 * ones)))
     yield library.cross_entropy_with_grad, (x, target, -100)
+    yield library.linear_cross_entropy, (x, torch.cat((x, r)), target, -100, True, 2, True, True)
+    yield library.linear_cross_entropy_backward, (x, r, x, r, ones[0])
 
 
 REGISTERED = range(len(list(registered("cpu"))))

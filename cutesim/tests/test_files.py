@@ -245,6 +245,13 @@ def test_other_results_than_the_reference_s_are_wrong(file, capsys):
     assert json.loads(capsys.readouterr().out)["verdict"] == "wrong"
 
 
+def test_what_still_holds_its_old_number_is_told_as_that(file):
+    (file.parent / "reference.py").write_text(REFERENCE)
+    words = ["x=f32:100:arange", "out=f32:100:nan", "factor=3.0", "n=90"]
+    (said,) = run_file(f"{file}:scale", words, against=f"{file.parent}/reference.py:thrice").wrong
+    assert "out[90] is still nan where it gives 270" in said and "10 of them hold what they did before the run" in said
+
+
 def test_findings_as_annotations_of_a_workflow(file, capsys, monkeypatch):
     monkeypatch.chdir(file.parent)
     odd = file.rename(file.with_name("a,b.py")).name

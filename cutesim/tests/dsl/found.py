@@ -456,6 +456,15 @@ acquired_by_one(x, y, flag, out) @launched(64, blocks=2):
             while seen == 0:
                 seen = cute.arch.load(flag.iterator, cutlass.Int32, sem="acquire", scope="gpu")
         out[tidx] = y[63 - tidx]  # here
+arrives_early(x, out) @launched(64):
+    s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(32), 128)
+    if cute.arch.warp_idx() == 0:
+        v = x[tidx]
+        cute.arch.barrier_arrive(barrier_id=1, number_of_threads=64)
+        s[tidx] = v  # here
+    else:
+        cute.arch.barrier(barrier_id=1, number_of_threads=64)
+        out[tidx - 32] = s[tidx - 32]
 copies_unwritten(x, out) @launched(64):
     s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(64), 128)
     if tidx < 40:
