@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 from torch.autograd import forward_ad, functional
 
 from quack_tutorial import ops
+from quack_tutorial.ops import quantized  # noqa: F401  whose operators are registered when it is loaded
 
 F, library = torch.nn.functional, torch.ops.quack_tutorial
 N, EPS = 5, 1e-6

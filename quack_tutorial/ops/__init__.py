@@ -46,7 +46,6 @@ comes out).
 from quack_tutorial.ops.cross_entropy import cross_entropy, cross_entropy_with_grad
 from quack_tutorial.ops.linear_cross_entropy import linear_cross_entropy
 from quack_tutorial.ops.norms import layernorm, rmsnorm
-from quack_tutorial.ops.quantized import rmsnorm_quantized
 from quack_tutorial.ops.softmax import softmax
 
 __all__ = [
@@ -66,12 +65,14 @@ _MODULES = ("CrossEntropyLoss", "LayerNorm", "RMSNorm")
 
 
 def __getattr__(name):
-    """A class of `modules`, which is loaded when the first of them is used."""
-    if name not in _MODULES:
+    """A class of `modules`, or the call in float8, which are loaded when the first of them is used."""
+    if name == "rmsnorm_quantized":
+        from quack_tutorial.ops import quantized as module
+    elif name in _MODULES:
+        from quack_tutorial.ops import modules as module
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from quack_tutorial.ops import modules
-
-    return getattr(modules, name)
+    return getattr(module, name)
 
 
 def __dir__():
