@@ -62,7 +62,7 @@ def measure_cell(
     inputs = [first, *(made(key.M, key.N, key.dtype) for _ in range(slots - 1))]
     launches = timing.launches_for(moved, slots)
     announce("ceiling")
-    plain = ceilings.ceiling_candidates(operation.pattern, moved, slots, pool, not calls)
+    plain = ceilings.ceiling_candidates(operation.ceiling or operation.pattern, moved, slots, pool, not calls)
     plain |= ceilings.own_tile(operation.name, inputs, launches, pool)
 
     own = {name for name in providers if is_own(key.operation, name)}

@@ -31,6 +31,9 @@ import re
 from dataclasses import dataclass
 
 ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}  # of an element, by the name that records give its type
+SCALE_COLUMNS = (
+    128  # of a row in float8 that share a scale, where a row has several: as many as a matmul multiplies in one go
+)
 
 OLDEST = (8, 0)  # the compute capability that the kernels need at least
 CLUSTERS = (9, 0)  # ... and those with clusters, transactions of an mbarrier, bulk copies, or an early start

@@ -6,6 +6,7 @@
 | `softmax_backward`                             | the gradient of its input, from y and dy                           |
 | `rmsnorm`, `rmsnorm_rstd`                      | RMSNorm with weight, bias, residual; 1 / root mean square          |
 | `rmsnorm_dx`, `rmsnorm_dw`, `rmsnorm_db`       | the gradients of its input, weight and bias                        |
+| `rmsnorm_quantized`, `float8`                  | RMSNorm over its scales, of rows or blocks of columns; float8's numbers |
 | `layernorm`, `layernorm_stats`                 | LayerNorm with weight and bias; mean and 1 / standard deviation    |
 | `layernorm_dx`, `layernorm_dw`                 | the gradients of its input and weight; its bias's is `rmsnorm_db`  |
 | `logsumexp`                                    | log(sum(exp(x))) of the last axis                                  |
@@ -30,6 +31,7 @@ more. eps is 2^-23, twice the error of one rounding.
 | rmsnorm_rstd            | 4 ulp                                                                                       |
 | rmsnorm_dx              | eps (4 |rstd w dy| + (10 + log2(N) / 2) rstd |x'| mean|x' w dy| + 2 |dresidual|), x' = x rstd |
 | rmsnorm_dw, rmsnorm_db  | eps (4 + log2(M)) sum|dy x'|, eps (1 + log2(M)) sum|dy|                                      |
+| rmsnorm_quantized       | scale: 5 eps of itself; y / scale, before it is rounded to float8: 10 eps of itself         |
 | layernorm               | 5 ulp of the largest of |x' w|, |b| and the result, and |w| s (1 + s |x'|), x' = (x - mean) rstd |
 | layernorm_stats         | eps (1 + log2(N) / 2) mean|x|; 4 ulp and s^2 rstd                                           |
 | layernorm_dx            | eps rstd (4 |w dy| + (4 + log2(N) / 2) mean|w dy| + (12 + log2(N) / 2) |x'| mean|x' w dy|)   |
@@ -54,6 +56,10 @@ of that size, so 5e-5 of it alone would ask for more than float32 holds. A round
 relative to itself, hence |lse|; and exp may flush what is below 2^-126 to 0. Where a bound is not 0, 2^-148 is added for
 results that have lost digits to underflow.
 
+Why, RMSNorm in float8: y is off by 4 eps at most, and so is the largest of them. The scale is its product with a rounded 1/448, 1
+more; the quotient is y times 448 over the largest, 2 more. It is then rounded to float8, to nearest, ties to even. So a code is
+right if a number within 10 eps of the quotient rounds to it: next to a tie two codes are, elsewhere one is.
+
 Why, LayerNorm: the mean may be off by eps (1 + log2(N) / 2) mean|x|, which is s = that times rstd in x'. It moves x' by s; it moves
 the variance about it by no more than its square, which is why the variance must be taken about the mean that was found. x - mean
 rounds once more than RMSNorm has to. The gradients start from the mean and rstd that they are given, and have s, as x' has, only
@@ -66,6 +72,8 @@ import numpy as np
 
 # dtype: bits of the mantissa after the leading one, smallest normal exponent, exponent beyond the largest finite number
 FORMATS = {"float32": (23, -126, 128), "float16": (10, -14, 16), "bfloat16": (7, -126, 128)}
+FLOAT8_LARGEST, FLOAT8_NAN = 448.0, 127  # of e4m3, and the bits of its NaN but for the sign
+LEAST_MAXIMUM = 2.0**-100  # of which a scale is made
 EPS = 2.0**-23
 FLUSHED = 2.0**-126
 UNDERFLOW = 2.0**-148  # two roundings of numbers below the smallest normal one
@@ -179,6 +187,58 @@ def rmsnorm_error(x, result, dtype, weight=None, bias=None, residual=None, eps=1
             largest, np.maximum(np.abs(rmsnorm(x, weight, None, residual, eps)), np.abs(_float64(bias)))
         )
     return _largest(result, reference, dtype, 4 * ulp(largest, "float32"))
+
+
+def rmsnorm_quantized(x, weight=None, residual=None, eps=1e-6, block=None):
+    """(y / scale, scale) in float64, y = `rmsnorm`, scale = max|y| / 448 of each row, or of each `block` of its columns.
+
+    The quotients, of x's shape, are what is rounded to float8; the scales' last axis has a number a block. The maximum is no
+    less than 2^-100, so that a row of zeros has a scale; NaN in y makes it NaN.
+    """
+    y = rmsnorm(x, weight, residual=residual, eps=eps)
+    N = y.shape[-1]
+    parts = y.reshape(*y.shape[:-1], N // block if block else 1, block or N)
+    scale = np.maximum(np.abs(parts).max(axis=-1, initial=0.0), LEAST_MAXIMUM) / FLOAT8_LARGEST
+    with np.errstate(invalid="ignore"):  # of an infinite scale: infinity over it is NaN, as torch has it
+        return (parts / scale[..., None]).reshape(y.shape), scale
+
+
+def float8(codes):
+    """The numbers, in float64, of 8-bit `codes` of e4m3: sign, 4 bits of exponent, 3 of mantissa; no infinity, one NaN."""
+    codes = np.asarray(codes, dtype=np.uint8)
+    exponent, fraction = (codes & 127) >> 3, codes & 7
+    size = np.ldexp(fraction + np.where(exponent > 0, 8.0, 0.0), np.maximum(exponent, 1).astype(int) - 10)
+    size = np.where(codes & 127 == FLOAT8_NAN, np.nan, size)
+    return np.where(codes > 127, -size, size)
+
+
+def rmsnorm_quantized_code_error(x, codes, weight=None, residual=None, eps=1e-6, block=None):
+    """By how much the quotients of `rmsnorm_quantized` must move at most to be rounded to these `codes`, over what is tolerated.
+
+    Where a quotient is NaN a code must be, and nowhere else.
+    """
+    quotient, _ = rmsnorm_quantized(x, weight, residual, eps, block)
+    codes = np.asarray(codes, dtype=np.uint8)
+    size = codes & 127
+    number, next_lower, next_higher = (
+        float8(code) for code in (size, np.maximum(size, 1) - 1, np.minimum(size + 1, 127))
+    )
+    # All between these is rounded to the code; beyond the largest number there is nothing else.
+    high = np.where(size >= FLOAT8_NAN - 1, np.inf, (number + next_higher) / 2)
+    low = np.where(size > 0, (number + next_lower) / 2, -high)
+    signed = np.where(codes > 127, -quotient, quotient)
+    off = np.maximum(np.maximum(low - signed, signed - high), 0.0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        fraction = np.where(off == 0, 0.0, off / (10 * EPS * np.abs(quotient)))
+    is_nan = size == FLOAT8_NAN
+    fraction = np.where(is_nan | np.isnan(quotient), np.where(is_nan == np.isnan(quotient), 0.0, np.inf), fraction)
+    return float(fraction.max(initial=0.0))
+
+
+def rmsnorm_quantized_scale_error(x, result, weight=None, residual=None, eps=1e-6, block=None):
+    """The largest error of float32 `result` as the scales of `rmsnorm_quantized`, over what is tolerated."""
+    _, scale = rmsnorm_quantized(x, weight, residual, eps, block)
+    return _largest(np.reshape(result, scale.shape), scale, "float32", 5 * EPS * scale)
 
 
 def sum_error(x, residual, result, dtype):

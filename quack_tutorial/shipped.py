@@ -11,6 +11,8 @@ what is absent is None.
 | STRIDED_ROWS | (M,)   | the same, any distance apart                               |
 | TARGETS      | (M,)   | int64                                                      |
 | PARTS        | (G, N) | float32: a sum over all rows, in parts that are yet to add |
+| CODES        | (M, N) | uint8: the bits of float8 numbers (e4m3)                   |
+| SCALES       | (M, N / 128) | float32                                              |
 | SCALE        | ()     | float32                                                    |
 | a number     |        | the number itself is what is passed where none is given    |
 """
@@ -27,11 +29,12 @@ import numpy as np
 import quack_tutorial as qt
 from quack_tutorial import hardware
 from quack_tutorial.compiler import DTYPES, MAX_ALIGNMENT, TensorSpec
-from quack_tutorial.hardware import ITEM_BYTES
+from quack_tutorial.hardware import ITEM_BYTES, SCALE_COLUMNS
 
-MATRIX, COLUMNS, ROWS, STRIDED_ROWS, TARGETS, PARTS, SCALE = (
-    "matrix", "columns", "rows", "strided rows", "targets", "parts", "scale",
+MATRIX, COLUMNS, ROWS, STRIDED_ROWS, TARGETS, PARTS, CODES, SCALES, SCALE = (
+    "matrix", "columns", "rows", "strided rows", "targets", "parts", "codes", "scales", "scale",
 )  # fmt: skip
+_TYPES = {TARGETS: "int64", CODES: "uint8"}  # of a kind, where it is neither the rows' nor float32
 
 
 EPS = 1e-6  # added to the mean of squares in RMSNorm, to the variance in LayerNorm
@@ -54,14 +57,22 @@ class Rows:
         return element(self.dtype)
 
     def matrix(self, name: str, dtype: str | None = None) -> TensorSpec:
-        """The spec of an (M, N) tensor; any number of rows, any distance apart."""
+        """The spec of an (M, N) tensor; any number of rows, any distance apart. Where vectors of the rows start, vectors of as many
+        elements of another type do."""
         dtype = dtype or self.dtype
-        align = MAX_ALIGNMENT if self.promise == "aligned" else ITEM_BYTES[dtype]
+        item = _item_bytes(dtype)
+        align = (
+            min(MAX_ALIGNMENT, MAX_ALIGNMENT * item // _item_bytes(self.dtype)) if self.promise == "aligned" else item
+        )
         return TensorSpec(dtype, ("M", self.N), (f"{name}_stride", 1), align)
 
     def columns(self, dtype: str | None = None) -> TensorSpec:
         """The spec of an (N,) tensor."""
         return TensorSpec(dtype or self.dtype, (self.N,), (1,), MAX_ALIGNMENT)
+
+
+def _item_bytes(dtype):
+    return ITEM_BYTES.get(dtype, 1)
 
 
 def of_rows(dtype: str = "float32", stride: int | str = 1) -> TensorSpec:
@@ -80,6 +91,17 @@ def column_sum(N: int, dtype: str, card: hardware.GPU = HOPPER) -> tuple:
     from quack_tutorial.kernels.tuned.sums import ColumnSum
 
     return ColumnSum(N, element(dtype), card), (of_parts(N), TensorSpec(dtype, (N,), (1,), MAX_ALIGNMENT))
+
+
+def type_of(kind: str, dtype: str) -> str:
+    """The type of a tensor of a kind, of rows of `dtype`, unless another is given."""
+    return dtype if kind in (MATRIX, COLUMNS) else _TYPES.get(kind, "float32")
+
+
+def shape_of(kind: str, M: int, N: int, parts: int = 0) -> tuple:
+    """The shape of a tensor of a kind for M rows of N, a sum over them in so many `parts`."""
+    shapes = {COLUMNS: (N,), PARTS: (parts, N), SCALES: (M, N // SCALE_COLUMNS), SCALE: ()}
+    return (M, N) if kind in (MATRIX, CODES) else shapes.get(kind, (M,))
 
 
 def element(dtype: str | None):
@@ -135,15 +157,17 @@ class Kernel:
             return kind if dtype is None else dtype
         if not dtype and any(name in group for group in self.optional):
             return None
-        if kind == MATRIX:
-            return r.matrix(name, dtype)
+        if kind in (MATRIX, CODES):
+            return r.matrix(name, dtype or _TYPES.get(kind))
+        if kind == SCALES:
+            return TensorSpec("float32", ("M", r.N // SCALE_COLUMNS), (r.N // SCALE_COLUMNS, 1), 4)
         if kind == COLUMNS:
             return r.columns(dtype)
         if kind == PARTS:
             return of_parts(r.N)
         if kind == SCALE:
             return TensorSpec("float32", (), (), 4)
-        dtype = dtype or ("int64" if kind == TARGETS else "float32")
+        dtype = dtype or type_of(kind, r.dtype)
         return of_rows(dtype, f"{name}_stride" if kind == STRIDED_ROWS else 1)
 
     def host(self, arguments: Mapping, promise="aligned", config=None, card: hardware.GPU = HOPPER):
@@ -172,7 +196,7 @@ class Kernel:
         for name, kind in self.parameters.items():
             if name in absent or isinstance(kind, (int, float)):
                 continue
-            shape, values = {MATRIX: (M, N), COLUMNS: (N,), PARTS: (draw.parts(), N), SCALE: ()}.get(kind, (M,)), None
+            shape, values = shape_of(kind, M, N, draw.parts() if kind == PARTS else 0), None
             if kind == TARGETS:
                 values = draw.targets(M, N)
             elif name not in self.errors:
@@ -232,6 +256,27 @@ RMSNORM = Kernel(
     },
     optional=(("w",), ("b",), ("residual", "h"), ("rstd",)),
 )
+
+
+def _quantized(name, host, kind, block):
+    """RMSNorm in float8, with a scale of that kind."""
+
+    def error_of(which):
+        return lambda g, dtype: getattr(qt.reference, f"rmsnorm_quantized_{which}_error")(
+            g.x, g.q if which == "code" else g.scale, g.w, g.residual, g.eps, block
+        )
+
+    return Kernel(
+        name,
+        made("quantized", host),
+        {"x": MATRIX, "w": COLUMNS, "residual": MATRIX, "q": CODES, "scale": kind, "h": MATRIX, "eps": EPS},
+        {"q": error_of("code"), "scale": error_of("scale"), "h": RMSNORM.errors["h"]},
+        optional=(("w",), ("residual", "h")),
+    )
+
+
+RMSNORM_QUANTIZED = _quantized("rmsnorm-quantized", "RMSNormQuantized", ROWS, None)
+RMSNORM_QUANTIZED_BLOCKS = _quantized("rmsnorm-quantized blocks", "RMSNormQuantizedBlocks", SCALES, SCALE_COLUMNS)
 # Where x had a residual, x is h here, and dh the gradient that reaches it by other ways.
 RMSNORM_BACKWARD = Kernel(
     "rmsnorm backward",
@@ -330,4 +375,7 @@ CROSS_ENTROPY_FUSED = Kernel(
 
 _ALL = (SOFTMAX, SOFTMAX_BACKWARD, RMSNORM, RMSNORM_BACKWARD, LAYERNORM, LAYERNORM_BACKWARD)
 _ALL += (CROSS_ENTROPY, CROSS_ENTROPY_BACKWARD, CROSS_ENTROPY_FUSED)
-KERNELS = {kernel.name: kernel for kernel in _ALL}  # of those that spread rows by the rule
+KERNELS = {
+    kernel.name: kernel for kernel in _ALL
+}  # of those that spread rows of any length by the rule, as suites have recorded them
+QUANTIZED = {kernel.name: kernel for kernel in (RMSNORM_QUANTIZED, RMSNORM_QUANTIZED_BLOCKS)}  # not recorded yet

@@ -41,7 +41,8 @@ CLEARED = 4  # times L2 that are read to clear it
 
 def as_tuple(outputs) -> tuple:
     """What a provider returns, one tensor or several, as a tuple."""
-    return (outputs,) if hasattr(outputs, "isnan") else tuple(outputs)
+    outputs = (outputs,) if hasattr(outputs, "isnan") else outputs
+    return tuple(one.view(torch.uint8) if one.dtype == torch.float8_e4m3fn else one for one in outputs)
 
 
 def slots_for(input_bytes: int, l2_bytes: int) -> int:
@@ -132,7 +133,7 @@ def poison_and_replay(replay: Replay) -> None:
     """Fill the kept outputs with NaN, then run the graph once and wait for it."""
     for outputs in replay.outputs:
         for output in as_tuple(outputs):
-            output.fill_(float("nan"))
+            output.fill_(float("nan") if output.is_floating_point() else 127)  # of bits of float8
     replay.graph.replay()
     torch.cuda.synchronize()
 

@@ -28,7 +28,15 @@ from quack_tutorial.kernels.tuned.norm_backward import LayerNormBackward, RMSNor
 from quack_tutorial.kernels.tuned.softmax import Softmax
 from quack_tutorial.machine_code import assembled
 from quack_tutorial.records import listings
-from quack_tutorial.shipped import COLUMNS, KERNELS, MATRIX, Rows, column_sum
+from quack_tutorial.shipped import (
+    KERNELS,
+    QUANTIZED,
+    RMSNORM_QUANTIZED,
+    RMSNORM_QUANTIZED_BLOCKS,
+    Rows,
+    column_sum,
+    type_of,
+)
 
 DTYPES = {"float32": cutlass.Float32, "bfloat16": cutlass.BFloat16, "float16": cutlass.Float16}
 
@@ -328,8 +336,8 @@ def test_a_changed_helper_constant_or_attribute_is_compiled_anew():
 
 def with_all(name, dtype, N, rows, **given):
     """(kernel, its specs) of one that ships with every tensor that it can be given, but for what is `given` otherwise."""
-    kernel = KERNELS[name]
-    types = {one: dtype if kernel.parameters[one] in (MATRIX, COLUMNS) else "float32" for one in kernel.parameters}
+    kernel = (KERNELS | QUANTIZED)[name]
+    types = {one: type_of(kind, dtype) for one, kind in kernel.parameters.items()}
     numbers = {"eps", "ignore_index", "target"}
     given = {one: kind for one, kind in types.items() if one not in numbers} | {"w": "float32"} | given
     return kernel.launch(Rows(dtype, N, rows), **given)
@@ -340,6 +348,8 @@ NS += ((1001, "congruent"), (3000, "aligned"), (131072, "aligned"))
 LOSS = dict(target="int32", scale=None)
 LOSS_OF_MEAN = dict(target="int64", lse=TensorSpec("float32", (2, "M"), ("lse", 1), 4), dloss="bfloat16")
 WITH_ALL = [(name, dtype, *size, {}) for name in KERNELS for size in NS for dtype in ("float32", "bfloat16")]
+WITH_ALL += [(RMSNORM_QUANTIZED.name, "bfloat16", *size, {}) for size in NS]
+WITH_ALL += [(RMSNORM_QUANTIZED_BLOCKS.name, dtype, 131072, "aligned", {}) for dtype in ("float32", "bfloat16")]
 # A residual's gradient and a bias's take registers; cross-entropy's callers give other tensors for a mean.
 WITH_ALL += [("rmsnorm backward", "bfloat16", N, "aligned", {}) for N in (384, 8192, 16384)]
 WITH_ALL += [("cross-entropy backward", "bfloat16", *size, given) for given in (LOSS, LOSS_OF_MEAN) for size in NS]
@@ -380,6 +390,21 @@ def test_layernorm_reads_a_row_once_and_writes_it_once(N, dtype):
     loads = 2 * tile.vectors + (0 if kernel.pipeline.stages else of_row)
     assert count(r"ld\.global", text) == count(r"ld\.global\S*\.v4", text) == loads
     assert count(r"cp\.async\.bulk\.shared", text) == kernel.pipeline.stages
+
+
+@pytest.mark.parametrize("dtype", ("float32", "bfloat16"))
+@pytest.mark.parametrize("kernel", QUANTIZED.values(), ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("N", (512, 4096, 131072))
+def test_rmsnorm_in_float8_reads_a_row_once_and_writes_its_codes_as_wide_as_its_vectors(N, kernel, dtype):
+    host, specs = kernel.launch(Rows(dtype, N, "aligned"), w=dtype)
+    text, tile = ptx(host, *specs), host.tile
+    assert (
+        count(r"ld\.global", text) == count(r"ld\.global\S*\.v4", text) == 2 * tile.vectors
+    )  # the row, and the weight
+    scales = tile.vectors if kernel is RMSNORM_QUANTIZED_BLOCKS else 1
+    assert count(r"st\.global", text) == tile.vectors + scales and "st.global.b8" not in text
+    assert count(r"cvt\.rn\.satfinite\.e4m3x2\.f32", text) == tile.elements_held // 2
+    assert_stays_in_registers(text)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

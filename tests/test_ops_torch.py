@@ -14,6 +14,7 @@ torch = pytest.importorskip("torch")
 from torch.autograd import forward_ad, functional
 
 from quack_tutorial import ops
+from quack_tutorial.ops import quantized  # noqa: F401  whose operators are registered when it is loaded
 
 F, library = torch.nn.functional, torch.ops.quack_tutorial
 N, EPS = 5, 1e-6
@@ -205,6 +206,8 @@ def registered(device):
     yield library.add_rmsnorm, (x, r, w, b, EPS)
     yield library.rmsnorm_backward, (x, w, ones, r, None, b)
     yield library.rmsnorm_backward, (x, w, ones, r, r, None)
+    yield library.rmsnorm_quantized, (x, w, EPS, 0)
+    yield library.add_rmsnorm_quantized, (x, r, None, EPS, 0)
     yield library.layernorm, (x, w, b, EPS)
     yield library.layernorm, (x, None, None, EPS)
     yield library.layernorm_backward, (x, w, ones, ones, r, b)
@@ -232,7 +235,7 @@ def test_every_operator_is_tried():
 def test_operators_are_registered_as_torch_wants_them(k, device):
     operator, args = list(registered(device))[k]
     torch.library.opcheck(operator.default, args)
-    if not operator.__name__.endswith(("_backward", "_with_grad")):  # those have no gradient
+    if not operator.__name__.endswith(("_backward", "_with_grad", "_quantized")):  # those have no gradient
         torch.library.opcheck(operator.default, (args[0].requires_grad_(), *args[1:]))
 
 

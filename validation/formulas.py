@@ -27,7 +27,7 @@ from quack_tutorial import compiler
 from quack_tutorial.operations import OPERATIONS
 from quack_tutorial.operations.our_launches import FINAL, Ours, contiguous_rows
 from quack_tutorial.records import suite as report
-from quack_tutorial.shipped import COLUMNS, MATRIX, PARTS, TARGETS
+from quack_tutorial.shipped import PARTS, TARGETS, shape_of
 
 ROWS, CLUSTERS = 6, 4
 IGNORED, EPS = -100, 1e-6
@@ -55,7 +55,7 @@ def arguments(version: Ours, dtype: str, N: int) -> tuple:
     made = []
     for name, spec in zip(version.arguments, specs, strict=True):
         kind = version.kernel.parameters[name]
-        shape = {MATRIX: (ROWS, N), COLUMNS: (N,), PARTS: (parts, N)}.get(kind, (ROWS,))
+        shape = shape_of(kind, ROWS, N, parts)
         if not isinstance(spec, compiler.TensorSpec):
             made.append(spec)
         elif kind == TARGETS:

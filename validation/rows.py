@@ -24,7 +24,7 @@ from cutesim.simulation import simulate
 from quack_tutorial.kernels.config import Config
 from quack_tutorial.kernels.tuned.rule import sizes
 from quack_tutorial.records import suite as report
-from quack_tutorial.shipped import COLUMNS, KERNELS, MATRIX, TARGETS
+from quack_tutorial.shipped import CODES, COLUMNS, KERNELS, MATRIX, TARGETS, type_of
 from quack_tutorial.shipped import IGNORE_INDEX as IGNORED
 from validation import outputs
 
@@ -188,9 +188,9 @@ class Matrices:
     def __init__(self, case: Case, rng):
         self.case, self.rng, self.made, self.some = case, rng, [], int(rng.integers(1, 9))
 
-    def new(self, before, values=None):
-        """A matrix with `values`, or one to be written, which is NaN."""
-        case, dtype = self.case, np.dtype(self.case.dtype)
+    def new(self, dtype, before, values=None):
+        """A matrix of a type with `values`, or one to be written, which is NaN, in bits of 8 too."""
+        case = self.case
         stride, line = case.N + case.gap, LINE_BYTES // dtype.itemsize
         flat = np.full(before + case.M * stride + 3 * line, POISON, dtype)
         inside = np.zeros(len(flat), bool)
@@ -200,7 +200,7 @@ class Matrices:
             return array[first : first + case.M * stride].reshape(case.M, stride)[:, : case.N]
 
         rows_of(inside)[...] = True
-        rows_of(flat)[...] = np.nan if values is None else values
+        rows_of(flat)[...] = (127 if dtype == np.uint8 else np.nan) if values is None else values
         self.made.append((flat, inside))
         return rows_of(flat)
 
@@ -227,12 +227,13 @@ class Matrices:
 
     def place(self, name, kind, values, shape):
         """Vectors are of any type, at a multiple of 16 bytes."""
-        if kind == MATRIX:
-            return self.new(self.case.after if values is None else self.case.before, values)
+        dtype = np.dtype(type_of(kind, self.case.dtype))
+        if kind in (MATRIX, CODES):
+            return self.new(dtype, self.case.after if values is None else self.case.before, values)
         if kind == TARGETS:
             return values
         found = at_boundary(
-            shape, self.rng.choice([self.case.dtype, "float32", "float16"]) if kind == COLUMNS else "float32"
+            shape, self.rng.choice([self.case.dtype, "float32", "float16"]) if kind == COLUMNS else dtype
         )
         if values is not None:
             found[...] = values

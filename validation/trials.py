@@ -18,7 +18,7 @@ import torch
 from quack_tutorial import card, reference
 from quack_tutorial.kernels import copy
 from quack_tutorial.kernels import softmax as lessons
-from quack_tutorial.shipped import COLUMNS, KERNELS, MATRIX, TARGETS, column_sum, element
+from quack_tutorial.shipped import KERNELS, TARGETS, column_sum, element, type_of
 from validation import outputs
 from validation.outputs import Case
 
@@ -125,7 +125,7 @@ class Draw:
     def place(self, name, kind, values, shape):
         if kind == TARGETS:
             return values
-        dtype = self.types.get(name) or (self.dtype if kind in (MATRIX, COLUMNS) else "float32")
+        dtype = self.types.get(name) or type_of(kind, self.dtype)
         return poisoned(dtype, *shape) if values is None else torch.tensor(values).to(getattr(torch, dtype))
 
 

@@ -15,6 +15,7 @@ Each module imports cutlass; this package does not, so naming it costs nothing.
 | `softmax`       | softmax of rows in versions                                                          | 8        |
 | `cross_entropy` | cross-entropy in versions, forward and backward                                      | 9        |
 | `layernorm`     | LayerNorm with a weight and a bias in versions                                       | 7, an exercise |
+| `rmsnorm_quantized` | RMSNorm in float8 with its scales in versions                                    | none yet |
 | `levels`        | softmax at three levels: warp, block and grid                                        | 14       |
 | `tuned`         | what ships: the last rung of each ladder, with its sizes                             | 7, 8, 9  |
 

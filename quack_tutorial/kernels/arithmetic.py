@@ -3,12 +3,16 @@
 In 16 bits a kernel moves twice as many elements in the same time as in float32, and its arithmetic holds up the loads that follow
 it. Here a bfloat16 is widened by a shift, 16-bit values are compared two at a time, and an exponential takes two or three
 instructions instead of nine. Each function says how far off it is. `corrected` is for float32: one instruction more, not fewer.
+The last three are for numbers that are to be written in float8.
 """
 
 import cutlass
 import cutlass.cute as cute
 
 from quack_tutorial.kernels.reduce import LOG2_E, exp, exp_flushed, thread_reduce
+
+FLOAT8_LARGEST = 448.0  # of e4m3
+LEAST_MAXIMUM = 2.0**-100  # that a scale is made of, also for zeros: it and its inverse are normal numbers then
 
 
 def as_float32(tensor):
@@ -100,3 +104,19 @@ def corrected(root, a):
     if better == better:  # NaN where root is 0 or infinity
         root = better
     return root
+
+
+def larger(a, b):
+    """The larger of two numbers, NaN if one is."""
+    return cute.arch.fmax(a, b, nan=True)
+
+
+def largest_magnitude(x):
+    """The largest magnitude of a TensorSSA, NaN if one is there."""
+    return thread_reduce(cute.math.absf(x), cute.ReductionOp.MAX, cutlass.Float32(0.0))
+
+
+def scale_of(largest):
+    """(what numbers are divided by so that none is beyond float8's 448, the inverse), from the `largest` magnitude."""
+    largest = larger(largest, cutlass.Float32(LEAST_MAXIMUM))
+    return largest * (1.0 / FLOAT8_LARGEST), FLOAT8_LARGEST / largest

@@ -2,7 +2,8 @@
 
 | column     | what it says                                                                          |
 |------------|---------------------------------------------------------------------------------------|
-| pattern    | the reads and writes that its ceiling has: 1R, 1R1W, 2R1W, 2R2W or 3R1W                 |
+| pattern    | the matrices of x's type that it reads and writes: 1R, 1R1W, 2R1W, 2R2W or 3R1W         |
+| ceiling    | the pattern of its plain kernels, where that is another                               |
 | counted_row_bytes | bytes of numbers, a few a row, that count as moved beside the matrices         |
 | formula    | the same in torch, in float32 and rounded once                                         |
 | inputs     | fresh random inputs on the GPU; the first is (M, N)                                   |
@@ -17,11 +18,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from quack_tutorial.operations.our_launches import Ours
-from quack_tutorial.shipped import COLUMNS, MATRIX, PARTS, ROWS, STRIDED_ROWS, TARGETS, dtype_of, float64
+from quack_tutorial.shipped import CODES, COLUMNS, MATRIX, PARTS, ROWS, STRIDED_ROWS, TARGETS, dtype_of, float64
 
 DEVICE = "cuda"  # where inputs are made
 # The dimension of which rows, or columns, of a tensor are looked at; a tensor that is not named is needed whole.
-_ROWS = {MATRIX: 0, ROWS: 0, STRIDED_ROWS: 0, TARGETS: 0}
+_ROWS = {MATRIX: 0, ROWS: 0, STRIDED_ROWS: 0, TARGETS: 0, CODES: 0}
 _COLUMNS = {MATRIX: 1, COLUMNS: 0, PARTS: 0}
 
 
@@ -37,11 +38,14 @@ class Operation:
     ladder: dict[str, Ours] = field(default_factory=dict)
     row_bytes: int = 0  # bytes a row of the inputs that have one number a row
     counted_row_bytes: int = 0
+    code_bytes: int = 0  # bytes an element of the matrices that the pattern does not have
+    ceiling: str = ""
     arithmetic: tuple[str, ...] = ()
 
     def bytes(self, M: int, N: int, item: int) -> int:
         """What must be moved, however it is done, with `item` bytes an element; scratch traffic earns nothing."""
-        return sum(map(int, self.pattern[::2])) * M * N * item + self.counted_row_bytes * M
+        element_bytes = sum(map(int, self.pattern[::2])) * item + self.code_bytes
+        return element_bytes * M * N + self.counted_row_bytes * M
 
     def error(self, inputs, outputs, rows, columns) -> float:
         """The largest error over what is tolerated, against float64: of sums over rows in the columns of these numbers, of all else

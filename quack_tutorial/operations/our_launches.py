@@ -11,7 +11,7 @@ from quack_tutorial import card
 from quack_tutorial.compiler import MAX_ALIGNMENT
 from quack_tutorial.hardware import ITEM_BYTES
 from quack_tutorial.occupancy import clusters_at_once
-from quack_tutorial.shipped import COLUMNS, MATRIX, PARTS, TARGETS, Kernel, Rows, column_sum, dtype_of
+from quack_tutorial.shipped import MATRIX, PARTS, Kernel, Rows, column_sum, dtype_of, shape_of, type_of
 
 FINAL = "what ships"  # the last rung of every ladder: the operation's own kernel
 
@@ -86,7 +86,9 @@ def shipped(kernel: Kernel, inputs: str, outputs: str, tile_reads=0, **types) ->
     otherwise."""
 
     def made(r, config):
-        given = {name: types.get(name) or type_of(kernel, name, r) for name in f"{inputs} {outputs}".split()}
+        given = {
+            name: types.get(name) or type_of(kernel.parameters[name], r.dtype) for name in f"{inputs} {outputs}".split()
+        }
         return kernel.launch(r, config, **given)
 
     return _ours(kernel, made, list(kernel.parameters), inputs.split(), outputs.split(), types, tile_reads)
@@ -105,19 +107,13 @@ def ladder(module: str, table: str, names, arguments: str, last: Ours, **types) 
     def version(name):
         def made(r, config):
             make = getattr(import_module(f"quack_tutorial.kernels.{module}"), table)[name]
-            given = {name: types.get(name) or type_of(kernel, name, r) for name in (*inputs, *outputs)}
+            given = {name: types.get(name) or type_of(kernel.parameters[name], r.dtype) for name in (*inputs, *outputs)}
             specs = kernel.specs(r, **given)
             return make(r.element, r.N), tuple(specs[name] for name in taken)
 
         return _ours(kernel, made, taken, inputs, outputs, types)
 
     return {name: version(name) for name in names} | {FINAL: last}
-
-
-def type_of(kernel: Kernel, name: str, r: Rows) -> str:
-    """The type of a tensor of a kernel, unless another is given."""
-    kind = kernel.parameters[name]
-    return r.dtype if kind in (MATRIX, COLUMNS) else "int64" if kind == TARGETS else "float32"
 
 
 def _ours(kernel, made, taken, inputs, outputs, types, tile_reads=0) -> Ours:
@@ -137,8 +133,9 @@ def _ours(kernel, made, taken, inputs, outputs, types, tile_reads=0) -> Ours:
         count, found = count_of_parts(host, x) if sums else 0, {}
         new = torch.empty if getattr(host, "leaves_parts", True) else torch.zeros
         for name in outputs:
-            is_matrix, shape = kernel.parameters[name] == MATRIX, (count, x.shape[1]) if name in sums else x.shape[:1]
-            found[name] = like(x) if is_matrix else new(shape, dtype=torch.float32, device=x.device)
+            kind = kernel.parameters[name]
+            dtype, shape = getattr(torch, type_of(kind, "float32")), shape_of(kind, *x.shape, count)
+            found[name] = like(x) if kind == MATRIX else new(shape, dtype=dtype, device=x.device)
         arguments = dict(zip(kernel.parameters, kernel.positional(given | found)))
         launch[0](*(arguments[name] for name in taken))
         for k, name in enumerate(sums, 1):

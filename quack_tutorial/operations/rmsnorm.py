@@ -84,7 +84,7 @@ _RUNGS = (
     "thread, block, vectors, registers, rows, async, cluster, direct, hint, read twice, any address, weights once"
 ).split(", ")
 _RUNGS_BACKWARD = "atomics, vector atomics, parts, pipelined, bulk, cluster".split(", ")
-_ARITHMETIC = ("square", "sum", "product", "product with the weight")
+ARITHMETIC = ("square", "sum", "product", "product with the weight")
 _ARITHMETIC_BACKWARD = (
     "x times 1/rms, dy times the weight, their product, its sum, x times the mean, "
     "subtraction, product with 1/rms, product for dw, sum of dw"
@@ -97,7 +97,7 @@ OPERATIONS = (
         inputs=_inputs,
         ours=_OURS,
         ladder=ladder("rmsnorm", "LADDER", _RUNGS, "x w out eps", _OURS),
-        arithmetic=_ARITHMETIC,
+        arithmetic=ARITHMETIC,
     ),
     Operation(
         "rmsnorm backward",
@@ -122,7 +122,7 @@ OPERATIONS = (
         formula=formula_residual,
         inputs=_inputs_residual,
         ours=shipped(RMSNORM, "x w residual", "out h"),
-        arithmetic=("addition of the residual", *_ARITHMETIC),
+        arithmetic=("addition of the residual", *ARITHMETIC),
     ),
     Operation(
         "rmsnorm residual backward",

@@ -4,6 +4,7 @@
 |---------------------------|-------------------------------------------------------|---------------------------|
 | `softmax`                 | softmax over the last dimension                       | input                     |
 | `rmsnorm`                 | RMSNorm over the last dimension, a residual added first | input, weight, bias, residual |
+| `rmsnorm_quantized`       | the same in float8, with a scale a row or a block of 128 columns |                |
 | `layernorm`               | LayerNorm over the last dimension                     | input, weight, bias       |
 | `cross_entropy`           | cross-entropy of rows of logits with class indices    | input                     |
 | `cross_entropy_with_grad` | the losses and the gradient of their sum, in one pass |                           |
@@ -56,6 +57,7 @@ __all__ = [
     "layernorm",
     "linear_cross_entropy",
     "rmsnorm",
+    "rmsnorm_quantized",
     "softmax",
 ]
 
@@ -63,12 +65,14 @@ _MODULES = ("CrossEntropyLoss", "LayerNorm", "RMSNorm")
 
 
 def __getattr__(name):
-    """A class of `modules`, which is loaded when the first of them is used."""
-    if name not in _MODULES:
+    """A class of `modules`, or the call in float8, which are loaded when the first of them is used."""
+    if name == "rmsnorm_quantized":
+        from quack_tutorial.ops import quantized as module
+    elif name in _MODULES:
+        from quack_tutorial.ops import modules as module
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from quack_tutorial.ops import modules
-
-    return getattr(modules, name)
+    return getattr(module, name)
 
 
 def __dir__():

@@ -77,7 +77,7 @@ def rmsnorm(input, weight=None, bias=None, residual=None, eps=None, *, weight_of
         return out if residual is None else (out, h)
     if route == "autograd":
         return _Norm.apply(RMSNORM, *tensors, eps)
-    eps = _check(RMSNORM, *tensors, eps)
+    eps = check(RMSNORM, *tensors, eps)
     if residual is None:
         return _rmsnorm(input, weight, bias, eps)[0]
     return _add_rmsnorm(input, residual, weight, bias, eps)[:2]
@@ -99,7 +99,7 @@ def layernorm(input, weight=None, bias=None, eps=1e-5, *torchs):
         return _forward(LAYERNORM, *tensors, eps, with_stats=False)[0]
     if route == "autograd":
         return _Norm.apply(LAYERNORM, *tensors, eps)
-    _check(LAYERNORM, *tensors, eps)
+    check(LAYERNORM, *tensors, eps)
     return _layernorm(input, weight, bias, eps)[0]
 
 
@@ -120,7 +120,7 @@ def _check_eps(weight, eps, torchs):
     return launches.check_number("layernorm", "eps", eps, "; leave it out for 1e-5" if eps is None else "")
 
 
-def _check(norm, input, weight, bias, residual, eps):
+def check(norm, input, weight, bias, residual, eps):
     """eps, a float, of what can be computed; TypeError, ValueError or RuntimeError for anything else."""
     tensors = dict(input=input, weight=weight, bias=bias) | (dict(residual=residual) if norm.adds else {})
     launches.check_tensors(norm.name, norm.advice(weight), **tensors)
@@ -178,7 +178,7 @@ def _forward(norm, input, weight, bias, residual, eps, *, with_stats):
 
 def _prepare(norm, input, weight, bias, residual, eps, with_stats):
     """The launch for tensors like these."""
-    eps = _check(norm, input, weight, bias, residual, eps)
+    eps = check(norm, input, weight, bias, residual, eps)
     N, empty_like, run, are_matrices = launches.columns(input), launches.contiguous_like(input), None, False
     if N:
         launches.check_rows(norm.name, input, norm.torchs)
@@ -187,14 +187,14 @@ def _prepare(norm, input, weight, bias, residual, eps, with_stats):
         promise = launches.promise(*(matrix for matrix in (x, r, launches.one_row(x)) if matrix is not None))
         run = _kernel(norm, x.device.type, *names, N, promise, residual is not None, with_stats)
         run, are_matrices = launches.guarded(run, x.device), x is input and r is residual
-    on_boundary, none = all(_on_boundary(vector) is vector for vector in (weight, bias)), (None,) * len(norm.stats)
+    at_once, none = all(on_boundary(vector) is vector for vector in (weight, bias)), (None,) * len(norm.stats)
 
     def launch(input, weight, bias, residual):
         out = empty_like(input)
         h = None if residual is None else torch.empty_like(out)
         stats = [_row_vector(input) for _ in norm.stats] if with_stats else none
-        if not on_boundary:
-            weight, bias = _on_boundary(weight), _on_boundary(bias)
+        if not at_once:
+            weight, bias = on_boundary(weight), on_boundary(bias)
         if not input.numel():
             pass
         elif are_matrices:
@@ -221,7 +221,7 @@ def _row_vector(input):
     return torch.empty(input.shape[:-1].numel(), dtype=torch.float32, device=input.device)
 
 
-def _on_boundary(vector):
+def on_boundary(vector):
     """A weight as the kernels read it, from a multiple of 16 bytes on, of stride 1: a copy if it is a view that is not so."""
     if vector is None:
         return None
@@ -283,11 +283,11 @@ def _prepare_backward(norm, matrices, weight, bias):
     with_dh = any(matrix is not None for matrix in matrices[2:])
     kernel, run = _backward_kernel(norm, device.type, *names[:2], N, promise, bias is not None, with_dh)
     most = kernel.most_parts(clusters_at_once(device, kernel.config.blocks_per_row))
-    run, are_matrices, at_once = launches.guarded(run, device), x.dim() == 2, _on_boundary(weight) is weight
+    run, are_matrices, at_once = launches.guarded(run, device), x.dim() == 2, on_boundary(weight) is weight
     adds = [name and launches.guarded(_column_sum(device.type, name, N), device) for name in names[1:]]
 
     def launch(matrices, weight, stats, bias):
-        dx, w = empty_like(matrices[0]), weight if at_once else _on_boundary(weight)
+        dx, w = empty_like(matrices[0]), weight if at_once else on_boundary(weight)
         shape = kernel.parts_of(stats[-1].shape[0], most), N
         parts = [add and torch.empty(shape, dtype=torch.float32, device=device) for add in adds]
         out = dx

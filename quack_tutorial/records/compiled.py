@@ -18,6 +18,8 @@ READS = {
     ("softmax", "vectors"): 2,
     ("rmsnorm", "block"): 2,
     ("rmsnorm", "vectors"): 2,
+    ("rmsnorm-quantized", "block"): 3,
+    ("rmsnorm-quantized", "vectors"): 3,
     ("layernorm", "block"): 3,
     ("layernorm", "vectors"): 3,
     ("cross-entropy", "two-pass"): 2,

@@ -183,6 +183,86 @@ def test_norms_with_what_they_can_be_given(norm, vectors, N, dtype):
     norm(randn(40, N, dtype=dtype), **given)
 
 
+def check_quantized(x, w, residual=None, block=None, call=None):
+    """That the codes, the scales and the sum are right; returns them, the codes as bytes."""
+    q, scale, *h = (call or ops.rmsnorm_quantized)(x, w, residual=residual, block=block, eps=EPS)
+    assert (q.shape, q.dtype, q.is_contiguous()) == (x.shape, torch.float8_e4m3fn, True)
+    assert scale.shape == (*x.shape[:-1], x.shape[-1] // block if block else 1)
+    q, (X, W, R) = q.view(torch.uint8), numbers(x, w, residual)
+    assert reference.rmsnorm_quantized_code_error(X, q.cpu().numpy(), W, R, EPS, block) <= 1
+    assert reference.rmsnorm_quantized_scale_error(X, scale.cpu().numpy(), W, R, EPS, block) <= 1
+    assert [torch.equal(one, x + residual) for one in h] == [True] * (residual is not None)
+    return q, scale, *h
+
+
+@every_size
+def test_rmsnorm_in_float8(N, dtype):
+    x, r, w = randn(5, N, dtype=dtype), randn(5, N, dtype=dtype, seed=1), randn(N, seed=2)
+    for block in (None, 128)[: 1 + (N % 128 == 0)]:
+        check_quantized(x, w.to(dtype), block=block)
+        check_quantized(x, w, r, block)
+        whole = check_quantized(x, None, r, block)
+        alone = check_quantized(x[3:4].clone(), None, r[3:4].clone(), block)
+        if N * dtype.itemsize % 16 == 0:  # a row has the same bits in every batch
+            assert all(torch.equal(one[3:4], other) for one, other in zip(whole, alone))
+
+
+@pytest.mark.parametrize("dtype", (F32, BF16), ids=name)
+@pytest.mark.parametrize("offset, gap", ((0, 8), (1, 7), (3, 0), (5, 16)))
+def test_float8_of_views_at_any_address(offset, gap, dtype):
+    big, other = randn(7, 250 + gap + 8, dtype=dtype), randn(7, 264, dtype=dtype, seed=1)
+    check_quantized(big[:, offset : offset + 250], randn(251)[1:], other[:, 1:251])
+    if offset:
+        with pytest.raises(ValueError, match="rows that start at multiples of 16 bytes; clone"):
+            ops.rmsnorm_quantized(other[:, offset : offset + 256], block=128)
+    check_quantized(other[:, 8:], None, block=128)
+
+
+def test_float8_of_rows_of_any_rank_and_of_none(clean):
+    for shape in ((2, 3, 256), (100,), (2, 0, 128), (0, 5)):
+        check_quantized(randn(*shape), None, block=None if shape[-1] % 128 else 128)
+    q, scale = ops.rmsnorm_quantized(randn(3, 0))
+    assert q.shape == (3, 0) and (scale > 0).all()
+
+
+@pytest.mark.parametrize("wrong, said", (
+    (dict(block=64), "expected block to be None, for a scale a row, or 128, got 64"),
+    (dict(block=128), "takes rows of a multiple of 128 elements, got 96; leave block out"),
+    (dict(weight=torch.zeros(95)), r"expected weight of shape \(96,\), got \(95,\)"),
+    (dict(residual=torch.zeros(2, 95)), "expected a residual like input"),
+    (dict(eps="1"), "expected eps to be a number"),
+    (dict(weight=torch.zeros(96, requires_grad=True)), "has no gradient; call it under torch.no_grad"),
+))  # fmt: skip
+def test_what_float8_refuses_is_told(wrong, said):
+    wrong = {key: value.to(DEVICE) if hasattr(value, "to") else value for key, value in wrong.items()}
+    with pytest.raises((ValueError, TypeError, RuntimeError), match=said):
+        ops.rmsnorm_quantized(randn(2, 96), **wrong)
+
+
+def test_float8_compiles_whole(clean):
+    def inside(x, w, residual, block, eps):
+        return ops.rmsnorm_quantized(x, w, residual=residual, block=block, eps=eps)
+
+    compiled = torch.compile(inside, fullgraph=True, backend="inductor" if ON_GPU else "aot_eager")
+    with torch.no_grad():
+        for M in (7, 9, 11):
+            check_quantized(randn(M, 256), randn(256, grad=True), randn(M, 256, seed=1), 128, compiled)
+            check_quantized(randn(M, 256), None, call=compiled)
+
+
+@gpu_only
+def test_a_cuda_graph_in_float8_replays_with_new_inputs(clean):
+    x, w = randn(132, 1024, dtype=BF16), randn(1024, seed=1)
+    kept = check_quantized(x, w, block=128)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = ops.rmsnorm_quantized(x, w, block=128, eps=EPS)
+    x.copy_(x.flip(0))
+    graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(found[0].view(torch.uint8), kept[0].flip(0)) and torch.equal(found[1], kept[1].flip(0))
+
+
 @every_size
 def test_cross_entropy_and_its_gradient(N, dtype):
     for M, ignored in ((0, ()), (1, ()), (7, (2, 5))):

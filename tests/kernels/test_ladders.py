@@ -9,7 +9,7 @@ from cutesim.simulation import simulate
 from quack_tutorial import reference
 from quack_tutorial.kernels import rmsnorm, softmax
 from quack_tutorial.operations import OPERATIONS
-from quack_tutorial.shipped import COLUMNS, MATRIX, TARGETS
+from quack_tutorial.shipped import TARGETS, type_of
 from tests.kernels.test_simulated import DslType, make, poisoned
 
 SIZES = ((1, 1), (3, 2), (5, 31), (2, 64), (2, 257), (3, 1000), (2, 4096))
@@ -39,7 +39,7 @@ class Draw:
         return self.rng.integers(0, N, M)
 
     def place(self, name, kind, values, shape):
-        dtype = self.dtype if kind in (MATRIX, COLUMNS) else "float32"
+        dtype = type_of(kind, self.dtype)
         if name == "dw" and not self.host.leaves_parts:
             values = np.zeros(shape)
         if kind == TARGETS:

@@ -32,7 +32,7 @@ def make(values, dtype):
 
 
 def poisoned(shape, dtype):
-    return make(np.full(shape, np.nan), dtype)[0]
+    return make(np.full(shape, 127 if dtype == "uint8" else np.nan), dtype)[0]
 
 
 def numbers(array):

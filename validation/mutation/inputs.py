@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass
 from importlib import import_module
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -17,9 +18,21 @@ from quack_tutorial import reference
 from quack_tutorial.kernels import copy
 from quack_tutorial.kernels.config import Config
 from quack_tutorial.kernels.reduce import ClusterReduce
+from quack_tutorial.kernels.rmsnorm_quantized import RMSNormQuantizedLanes
 from quack_tutorial.kernels.tuned.sums import ColumnSum, LossReduction
 from quack_tutorial.operations import OPERATIONS
-from quack_tutorial.shipped import COLUMNS, KERNELS, MATRIX, PARTS, TARGETS, element
+from quack_tutorial.shipped import (
+    CODES,
+    COLUMNS,
+    KERNELS,
+    MATRIX,
+    PARTS,
+    QUANTIZED,
+    RMSNORM_QUANTIZED,
+    TARGETS,
+    element,
+    type_of,
+)
 from validation import outputs
 from validation.mutation import kernels as mutation_kernels
 from validation.outputs import Case
@@ -46,6 +59,9 @@ MORE = (
     ("softmax", (64, 64, 2, 1), 2, 2200),
     ("cross-entropy fused", (32, 32, 1, 1), 7, 1240),
     ("cross-entropy fused", (64, 64, 2, 1), 7, 2200),
+    # Blocks of 128 columns: of a warp with one row, of two warps, of two blocks whose last warps have none.
+    ("rmsnorm-quantized blocks", (32, 64), 5, 384),
+    ("rmsnorm-quantized blocks", (64, 64, 2), 3, 896),
     # More warps than one warp has lanes.
     ("softmax", MANY_WARPS, 1, 1000),
     ("rmsnorm backward, layernorm backward", MANY_WARPS, 3, 1000, dict(count=1)),
@@ -107,14 +123,14 @@ class Draw:
     def place(self, name, kind, values, shape):
         if kind == TARGETS:
             return values
-        dtype = {MATRIX: self.dtype, COLUMNS: self.vectors}.get(kind, "float32")
+        dtype = type_of(kind, self.vectors if kind == COLUMNS else self.dtype)
         values = np.full(shape, 77) if values is None else values
-        return _with_gap(values.astype(dtype), self.gap) if kind == MATRIX else values.astype(dtype)
+        return _with_gap(values.astype(dtype), self.gap) if kind in (MATRIX, CODES) else values.astype(dtype)
 
 
 def shipped(operation, spread, M, N, rows="aligned", **how):
     """A case of a kernel that ships, spread as the first numbers of a `Config` say; of one that streams the fourth are vectors."""
-    kernel, draw = KERNELS[operation], Draw(**how)
+    kernel, draw = (KERNELS | QUANTIZED)[operation], Draw(**how)
 
     def given():
         numbers = {"ignore_index": draw.ignored} if "target" in kernel.parameters else {}
@@ -133,7 +149,7 @@ def shipped(operation, spread, M, N, rows="aligned", **how):
 
 def ships():
     """Every kernel that ships, spread in all ways of `configs`, and in those that it alone has."""
-    for operation, kernel in KERNELS.items():
+    for operation, kernel in (KERNELS | {RMSNORM_QUANTIZED.name: RMSNORM_QUANTIZED}).items():
         for spread, N, gap, rows in configs():
             how = dict(gap=gap)
             if operation in STREAMING:
@@ -218,6 +234,9 @@ def rungs():
                 yield from rung(operation.ladder[version], make, N)
             if "block_bytes" in takes:
                 yield from rung(operation.ladder[version], make, 1016, block_bytes=2048)
+
+    blocks = SimpleNamespace(kernel=QUANTIZED["rmsnorm-quantized blocks"], arguments="x w q scale eps".split())
+    yield from rung(blocks, RMSNormQuantizedLanes, 384)
 
 
 def rung(ours, make, N, M=5, **options):

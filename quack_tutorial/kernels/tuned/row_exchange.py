@@ -111,12 +111,13 @@ class RowExchange:
         return opened.of_blocks[used, None, None]
 
     @cute.jit
-    def row_sums(self, values, opened, turn=0):
-        """The sum over the row of each of `values`, one or two a warp, in one exchange: a tuple, in every thread."""
+    def row_sums(self, values, opened, turn=0, op: cutlass.Constexpr = operator.add):
+        """The sum over the row of each of `values`, one or two a warp, in one exchange: a tuple, in every thread. With another `op`
+        what that makes of them, of numbers that are no less than 0."""
         if cutlass.const_expr(self.in_block):
-            values = add_slots(self.share_warps(values, opened, turn))
+            values = add_slots(self.share_warps(values, opened, turn), op)
         if cutlass.const_expr(self.blocks > 1):
-            values = add_slots(self.share_blocks(values, opened, turn))
+            values = add_slots(self.share_blocks(values, opened, turn), op)
         return values
 
     @cute.jit
@@ -133,15 +134,15 @@ class RowExchange:
 
 
 @cute.jit
-def add_slots(shared: cute.Tensor):
-    """The sums of what at most 32 slots (slots, values) have, in every lane: a tuple."""
+def add_slots(shared: cute.Tensor, op: cutlass.Constexpr = operator.add):
+    """The sums of what at most 32 slots (slots, values) have, or what another `op` makes of them, in every lane: a tuple."""
     slots, values = cute.size(shared, mode=[0]), range(cute.size(shared, mode=[1]))
     lanes = power_of_2(slots)  # so that a butterfly works
     lane = cute.arch.lane_idx() % lanes
     totals = tuple(cutlass.Float32(0.0) for _ in values)
     if lane < slots:
         totals = tuple(shared[lane, k] for k in values)
-    return tuple(warp_reduce(total, operator.add, lanes) for total in totals)
+    return tuple(warp_reduce(total, op, lanes) for total in totals)
 
 
 @cute.jit

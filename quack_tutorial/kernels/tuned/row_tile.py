@@ -65,6 +65,7 @@ class RowTile:
     hinted = True  # L2 is asked to keep what is loaded, see `cache_hints`
     wide = True  # rows keep the promise; else they are read and written one element at a time
     sums_columns = False  # of a kernel whose blocks go through rows, see `norm_backward.ColumnTile`
+    columns_together = 1  # how many neighbouring columns are not parted among the blocks of a cluster
 
     def __init__(self, dtype, N, promise, config):
         if not 1 <= N <= MAX_N:
@@ -83,7 +84,7 @@ class RowTile:
         in_piece = threads * config.vectors_at_once
         self.pieces = math.ceil(in_row / in_piece) if in_piece else config.blocks_per_row
         if not in_piece:
-            unit = in_line if self.pieces > 1 and not config.stages else 1
+            unit = max(in_line, self.columns_together // size) if self.pieces > 1 and not config.stages else 1
             in_piece = math.ceil(math.ceil(in_row / self.pieces) / unit) * unit
         self.width, self.vectors = in_piece * size, math.ceil(in_piece / threads)
         # Single elements: the head ends at a multiple of `boundary` bytes.

@@ -38,6 +38,7 @@ class Spread(NamedTuple):
     tensors: int = 2  # as long as the row, read or written
     rows_each: int = 1  # of a thread, where a warp has a row: for weights that it loads once
     together: int = 0  # blocks of different rows that start as a cluster, if rows are short
+    least: tuple = (8, 8)  # threads of a row
 
 
 SPREADS = {
@@ -47,6 +48,9 @@ SPREADS = {
     "rmsnorm": Spread(held=(4, 3), shared_from=(32 * KB, 256 * KB), rows_each=2, together=1),
     # It has two rows for each of RMSNorm's, so that an SM's loads are never few.
     "rmsnorm residual": Spread(held=(4, 3), shared_from=(NEVER, NEVER), rows_each=2, together=1),
+    # y is in registers until its maximum is known. A block of 128 columns is 16 or 32 neighbouring threads'.
+    "rmsnorm-quantized": Spread(held=(4, 3), shared_from=(NEVER, NEVER), together=1),
+    "rmsnorm-quantized blocks": Spread(held=(4, 3), shared_from=(NEVER, NEVER), together=1, least=(16, 32)),
     # Its row is needed three times.
     "layernorm": Spread(
         held=(3, 4),
@@ -118,7 +122,7 @@ def row_at_once(row, spread):
     if blocks > 1:
         threads = max(128, filled(row.vectors / blocks, range(4, (9, 17)[k]), 256)[0])
         return Config(threads, threads, blocks)
-    threads = min(1024, threads_for(row.vectors / spread.held[k]))
+    threads = min(1024, max(spread.least[k], threads_for(row.vectors / spread.held[k])))
     each = spread.rows_each if threads <= 32 and row.promise == "aligned" else 1
     config = Config(threads, block_of(threads), rows_each=each)
     moved = spread.together * config.rows_per_block * row.bytes * spread.tensors
