@@ -180,16 +180,18 @@ def view(module, outcome: Outcome) -> View:
 
 
 def _wrong_numbers(module, check: str, views: list[View], every: list[View]) -> Iterator[Diagnosis]:
-    yield from unwritten(views)
+    large = [v for v in views if v.case.schedule == FAST]
+    yield from unwritten([v for v in views if v not in large])
     if any(
         np.isnan(v.got[name]).any() for v in views if not v.readers for name in v.got
     ):  # what nobody wrote, in another order
-        yield from unwritten(every)
+        yield from unwritten([v for v in every if v.case.schedule != FAST])
     whose = getattr(module, "ROWS", "Which rows does each block take?")
     may_skip = getattr(module, "may_skip", None)
     yield from unread([v for v in views if v.readers], whose, may_skip)
     if any(v.wrong.any() and not v.readers for v in views):  # in another order, where nobody looked who reads what
         yield from unread([v for v in every if v.readers], whose, may_skip)
+    yield from unwritten(large)
     for mistake in module.explain(check, views, every):
         if mistake.kind in ROUNDED:
             yield from near_formula(module, check, views)
