@@ -40,6 +40,7 @@ VARIABLES = {
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONHASHSEED": "0",  # the same order of a set of text in each grading
 }
 
 
