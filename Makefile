@@ -48,7 +48,7 @@ help:
 	@echo "make check-notebooks  fail if a notebook differs from its source"
 	@echo "make lint             ruff, over the modules and the notebooks"
 	@echo "make site-tools       install what the browser test of the site needs (Node.js and Chromium must be there)"
-	@echo "make lab-tools        install JupyterLab, which the test of the notebooks needs on top"
+	@echo "make lab-tools        install JupyterLab and transformers, which slow tests need on top"
 	@echo "make constraints      write constraints.txt from what is installed in .venv"
 	@echo "make clean            remove _build and .venv, never your copies in work/"
 
@@ -123,11 +123,11 @@ lint: $(INSTALLED)
 site-tools:
 	cd tests/site && npm install --no-package-lock --no-audit --no-fund --loglevel=error
 
-# What the test of the notebooks needs beside site-tools: JupyterLab, and Notebook 7, which nbgrader brings.
-lab-tools: .venv/installed-$(if $(FLAVOUR),$(FLAVOUR)-)labs
+# What slow tests need beside site-tools: JupyterLab, and Notebook 7, which nbgrader brings; the models of transformers.
+lab-tools: .venv/installed-$(if $(FLAVOUR),$(FLAVOUR)-)labs-models
 
 # CUDA's own packages are left out: torch and CuTe DSL pin them, differently for each machine.
-constraints: $(INSTALLED) .venv/installed-dsl-labs
+constraints: $(INSTALLED) .venv/installed-dsl-labs-models
 	@sed -n '/^#/p' constraints.txt > .venv/constraints
 	@$(BIN)/pip freeze --exclude-editable | sed -E '/^(nvidia|cuda|triton)/d; s/[+]c[a-z0-9]+$$//' >> .venv/constraints
 	@cp .venv/constraints constraints.txt

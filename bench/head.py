@@ -5,7 +5,9 @@
 | stock            | whole, and their float32 copy: torch's own operations                                            |
 | torch.compile    | the same, compiled with dynamic=False                                                            |
 | ours             | whole: torch's matrix product and `ops.cross_entropy`                                            |
-| ours, in pieces  | `PIECE` rows at a time, whose gradient `ops.cross_entropy_with_grad` gives at once: `in_pieces`  |
+| ours, in pieces  | `PIECE` rows at a time: `ops.linear_cross_entropy`                                               |
+| ours, quarters   | the same, a quarter of the rows at a time                                                        |
+| torch, in pieces | `torch.nn.functional.linear_cross_entropy`, in the chunks that its "auto" takes                  |
 | Liger            | in pieces: its fused linear cross-entropy                                                        |
 | QuACK            | in pieces of 4,096 rows: its chunked linear cross-entropy, not tuned unless asked                 |
 | matrix products  | the three that each way needs at least, and no loss                                              |
@@ -29,30 +31,9 @@ PIECE = 1024
 ROUNDS = 7
 
 
-class _InPieces(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, hidden, weight, target, piece):
-        loss, dhidden, dweight = hidden.new_zeros((), dtype=torch.float32), torch.empty_like(hidden), None
-        for rows in (slice(first, first + piece) for first in range(0, len(hidden), piece)):
-            losses, gradient = ops.cross_entropy_with_grad(hidden[rows] @ weight.T, target[rows])
-            loss += losses.sum()
-            torch.matmul(gradient, weight, out=dhidden[rows])
-            if dweight is None:
-                dweight = gradient.T @ hidden[rows]
-            else:
-                dweight.addmm_(gradient.T, hidden[rows])
-        ctx.save_for_backward(dhidden, dweight)
-        return loss / len(hidden)
-
-    @staticmethod
-    def backward(ctx, dloss):
-        scale = dloss / len(ctx.saved_tensors[0])
-        return *(gradient.mul_(scale.to(gradient.dtype)) for gradient in ctx.saved_tensors), None, None
-
-
-def in_pieces(hidden, weight, target, piece=PIECE):
-    """The mean loss of the rows of hidden @ weight.T, (M, N), of which `piece` rows exist at a time; every row counts."""
-    return _InPieces.apply(hidden, weight, target, piece)
+def in_pieces(hidden, weight, target, rows=PIECE):
+    """The mean loss, with the logits of so many rows at a time; None: of a quarter of them."""
+    return ops.linear_cross_entropy(hidden, weight, target, batch_chunk_size=rows)
 
 
 def stock(hidden, weight, target):
@@ -63,6 +44,11 @@ def stock(hidden, weight, target):
 def ours(hidden, weight, target):
     """The mean loss by torch's matrix product and our kernel."""
     return ops.cross_entropy(hidden @ weight.T, target, dtype=torch.float32)
+
+
+def torchs(hidden, weight, target):
+    """The mean loss by torch's own linear cross-entropy, in chunks."""
+    return F.linear_cross_entropy(hidden, weight, target, options=torch.nn.LinearCrossEntropyOptions())
 
 
 def liger(hidden, weight, target):
@@ -81,7 +67,13 @@ def quack(hidden, weight, target, tuned=False):
 
 def ways(device, tuned=False) -> dict:
     """Name -> (hidden, weight, target) -> the mean loss."""
-    found = {"stock": stock, "ours": ours, "ours, in pieces": in_pieces}
+    found = {
+        "stock": stock,
+        "ours": ours,
+        "ours, in pieces": in_pieces,
+        "ours, quarters": lambda *args: in_pieces(*args, None),
+        "torch, in pieces": torchs,
+    }
     if device == "cuda":
         found["torch.compile"] = torch.compile(stock, dynamic=False)
         found |= {"Liger": liger, "QuACK": lambda *args: quack(*args, tuned=tuned)}

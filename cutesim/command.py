@@ -77,7 +77,8 @@ def add_arguments(parser, also=""):
         "--against",
         default="",
         metavar="FILE:FUNCTION",
-        help="compare the changed tensors with what this function gives for the others, in float64",
+        help="compare the changed tensors with what this function gives for the others, in float64: torch's tensors if its file "
+        "imports torch, else numpy's arrays",
     )
     parser.add_argument(
         "--blocks", type=at_least_one, metavar="K", help="simulate the first K blocks of each launch alone"

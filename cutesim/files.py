@@ -376,7 +376,8 @@ def compare(reference, given: dict, changed: dict, exact: dict | None = None) ->
         raise Unusable(f"{named} gives {', '.join(unknown)}, which is no parameter of what it is compared with")
     held = given | changed
     sentences = (
-        _distance(name, held[name], np.asarray(x), named, (exact or {}).get(name)) for name, x in wanted.items()
+        _distance(name, held[name], given[name], np.asarray(x), named, (exact or {}).get(name))
+        for name, x in wanted.items()
     )
     return tuple(sentence for sentence in sentences if sentence)
 
@@ -414,8 +415,9 @@ def _wide(x, reference):
     return values if torch is None else torch.from_numpy(values)
 
 
-def _distance(name: str, x, wanted: np.ndarray, named: str, exact: np.ndarray | None) -> str:
+def _distance(name: str, x, before, wanted: np.ndarray, named: str, exact: np.ndarray | None) -> str:
     """What to say of a tensor that is further from `wanted` than its type allows; "" where it is not."""
+    same = ~_differing(x, _bits(before))
     x = _as_numpy(x)
     got = x.numpy() if isinstance(x, Array) else x
     if got.shape != wanted.shape:
@@ -427,11 +429,13 @@ def _distance(name: str, x, wanted: np.ndarray, named: str, exact: np.ndarray | 
     with np.errstate(invalid="ignore"):
         error = np.where(off, np.abs(got.astype(np.float64) - wanted), 0)
     at = np.unravel_index(int(np.argmax(np.where(np.isnan(error), np.inf, error))), got.shape)
-    place = f"{name}[{', '.join(map(str, at))}]"
+    place, still = f"{name}[{', '.join(map(str, at))}]", "still " if same[at] else ""
     sentence = (
-        f"{int(off.sum()):,} of {off.size:,} elements of {name} are not those of {named}: {place} is {got[at]:.9g} where it gives "
-        f"{wanted[at]:.9g}"
+        f"{int(off.sum()):,} of {off.size:,} elements of {name} are not those of {named}: {place} is {still}{got[at]:.9g} where it "
+        f"gives {wanted[at]:.9g}"
     )
+    if still:
+        return f"{sentence}. {int((off & same).sum()):,} of them hold what they did before the run: does a thread store there"
     if exact is None or exact.shape != got.shape:
         return sentence
     return f"{sentence}. {rounding.said(float(got[at]), float(exact[at]), float(wanted[at])).rstrip('.')}"

@@ -152,8 +152,9 @@ def same_bits(kernel, *args, **options) -> Bits:
     what its neighbours hold, or on the order in which warps run.
 
     The first extent of the first tensor (an array or a CPU tensor; they stay as they are) is the number of rows; each other tensor
-    with that extent has a row for each, too. What belongs to no row, as a sum over all, is compared between orders alone. `options`
-    are `simulate`'s. ValueError where a run has a finding, for fewer than three rows, or for as many columns.
+    with that extent has a row for each, too, and an int that is this number is each batch's. What belongs to no row, as a sum over
+    all, is compared between orders alone. `options` are `simulate`'s; `check=False` leaves the orders out. ValueError where a run
+    has a finding, for fewer than three rows, or for as many columns.
     """
     shapes = [np.shape(x) for x in args]
     M = next((shape[0] for shape in shapes if shape), 0)
@@ -169,7 +170,7 @@ def same_bits(kernel, *args, **options) -> Bits:
         "beside other neighbours": [0] + [1] * (M - 1),
     }
     for how, taken in batches.items():
-        batch = [x[taken] if shape and shape[0] == M else x for x, shape in zip(args, shapes)]
+        batch = [_of_batch(x, shape, M, taken) for x, shape in zip(args, shapes)]
         of_rows = [{name: a[taken] for name, a in part.items() if a.shape[:1] == (M,)} for part in once]
         try:
             other = results(kernel, batch, table, fast)
@@ -178,11 +179,20 @@ def same_bits(kernel, *args, **options) -> Bits:
         if (apart := _apart(table, of_rows, other, f"{how} than among {M} rows", taken)) is not None:
             return apart
     orders = [{"schedule": "reverse"}, *({"schedule": "seeded", "seed": seed} for seed in range(SEEDS))]
+    orders *= options.get("check", True)  # without, all warps of a block run in lockstep
     for order in orders:
         other = results(kernel, args, table, options | order)
         if (apart := _apart(table, forward, other, "in another order of the warps")) is not None:
             return apart
-    return Bits(True, f"the same bits: {', '.join(batches)}, and in {len(orders) + 1} orders of the warps")
+    also = f", and in {len(orders) + 1} orders of the warps" if orders else "; other orders of the warps were not tried"
+    return Bits(True, f"the same bits: {', '.join(batches)}{also}")
+
+
+def _of_batch(x, shape, M: int, taken: list):
+    """Of an argument for M rows what a batch of those `taken` is given."""
+    if shape[:1] == (M,):
+        return x[taken]
+    return len(taken) if type(x) is int and x == M else x
 
 
 def results(kernel, args, exact, options) -> tuple[dict, dict]:

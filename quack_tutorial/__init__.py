@@ -19,6 +19,7 @@
 | `recorded` | the recorded speeds of an operation at one size                                   |
 | `print_shares` | prints a line for each of several recorded sizes, and one for what was not measured |
 | `print_lacking` | prints in one line what was not measured on the card whose records are read |
+| `replace_in`, `restore` | a Hugging Face model's norms and loss computed by `ops`, and back            |
 | `analysis`, `figures`, `reference` | the modules of these names                                |
 
 Each is loaded when it is first used: importing the package loads neither torch, nor CuTe DSL, nor matplotlib.
@@ -35,6 +36,7 @@ _HOMES = {
     "same_formula": "cutesim.formulas",
     **dict.fromkeys(("same_bits", "trees"), "cutesim.sums"),
     "lines": "quack_tutorial.line_by_line",
+    **dict.fromkeys(("replace_in", "restore"), "quack_tutorial.replace"),
     **dict.fromkeys(
         "check judge bytes_read lengths shapes drawn verdict answer time recorded print_shares print_lacking".split(),
         "quack_tutorial.notebook",

@@ -85,15 +85,6 @@ def test_the_climb_is_there_for_each_card_one_of_them_folded(contents, monkeypat
     assert own.upper() in first and other.upper() in second and other.upper() not in first
 
 
-def test_the_climb_of_a_card_that_is_recorded_in_part_says_so(contents, tmp_path, monkeypatch):
-    (tmp_path / "l4/bench").mkdir(parents=True)
-    monkeypatch.setattr(records, "FOLDER", tmp_path)
-    assert "l4" not in records.cards()
-    (tmp_path / "l4/memory.json").write_text("{}", "utf-8")
-    assert records.cards() == ["l4"]
-    assert "4096: not measured on an L4 yet." in contents.FillListings.climb_on(None, "l4")
-
-
 def test_the_card_of_a_heat_map_shows_its_shades(contents):
     nodes = pytest.importorskip("docutils.nodes", reason="docutils is not installed")
     table = (

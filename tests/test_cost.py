@@ -140,18 +140,6 @@ def test_occupancy_by_hand(threads, registers, smem, blocks):
     assert cost.blocks_per_sm(threads, registers, smem) == blocks
 
 
-@pytest.mark.parametrize("block", [(0, 0), (1025, 0), (32, 256), (1.5,), ("256",), (256, 1.5), (256, 0, -1)])
-def test_what_no_block_has_is_refused(block):
-    with pytest.raises(ValueError, match="got"):
-        cost.blocks_per_sm(*block)
-
-
-@pytest.mark.parametrize("wrong", [(None,), (-1,), (float("nan"),), (1e9, 0), (1e9, "many")])
-def test_no_time_is_predicted_of_what_are_no_bytes(wrong):
-    with pytest.raises(ValueError, match="predict: bytes are numbers that are not negative"):
-        cost.predict(*wrong, hierarchy=MADE)
-
-
 def test_the_recorded_hierarchy_is_in_the_order_that_the_book_tells():
     found = memory.load()
     latencies = [found.latency_ns(level) for level in ("shared", "L1", "peer", "L2", "HBM")]

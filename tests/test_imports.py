@@ -43,7 +43,7 @@ ROOMS = {
         "records",
         "ops timing cost plain_kernels",
         "model parallel figures",
-        "notebook openings line_by_line cli",
+        "notebook openings line_by_line replace cli",
         "live",
     ),
 }
@@ -53,7 +53,9 @@ MAY_LOAD = {
     "quack_tutorial.compiler": {"cutlass", "cuda", "torch"},
     "quack_tutorial.occupancy": {"cutlass", "cuda", "torch"},
     "quack_tutorial.figures": {"matplotlib"},
-    **{f"quack_tutorial.{room}": {"torch"} for room in ("live", "model", "ops", "parallel", "plain_kernels")},
+    **{
+        f"quack_tutorial.{room}": {"torch"} for room in ("live", "model", "ops", "parallel", "plain_kernels", "replace")
+    },
     "quack_tutorial.timing": {"cuda", "torch"},
     "bench": {"cuda", "torch"},
 }

@@ -1,17 +1,12 @@
 """The folder of compiled kernels: names that hold in every process, whole files only, nobody else's files."""
 
 import os
-import subprocess
-import sys
 import warnings
 
 import pytest
 from running import python
 
-from bench import ours
 from quack_tutorial import compiler, kernel_cache
-from quack_tutorial.operations import OPERATIONS
-from quack_tutorial.records.cells import expected_cells
 
 
 @pytest.fixture
@@ -44,15 +39,6 @@ def test_a_broken_file_is_removed_and_others_files_are_ignored(folder):
         kept = kernel_cache.keep("a" * 32, write(b"code"))
         kept.chmod(0o666)
         assert kernel_cache.find("a" * 32) is None and kept.exists()
-
-
-def test_without_a_folder_nothing_is_kept(monkeypatch):
-    monkeypatch.setenv(kernel_cache.VARIABLE, "")
-    for change in (lambda: None, lambda: monkeypatch.delenv(kernel_cache.VARIABLE)):
-        change()
-        assert kernel_cache.folder() is None
-        assert kernel_cache.keep("a" * 32, write(b"code")) is None
-        assert kernel_cache.find("a" * 32) is None
 
 
 def test_a_folder_that_cannot_be_written_is_named_once(tmp_path, monkeypatch):
@@ -149,29 +135,3 @@ def test_what_is_compiled_ahead_is_found_where_the_place_is_the_same(folder, mon
     finally:
         monkeypatch.undo()
         compiler._environment.cache_clear()
-
-
-def test_the_program_that_compiles_ahead_keeps_what_this_process_compiles(root, tmp_path):
-    pytest.importorskip("cutlass")
-    script = [sys.executable, "-m", "bench.precompile"]
-
-    def run(*words, **variables):
-        every = os.environ.items()
-        others = {name: value for name, value in every if not name.startswith("QUACK_TUTORIAL")}
-        env = {**others, **variables}
-        return subprocess.run([*script, *words], env=env, cwd=root, capture_output=True, text=True)
-
-    place = {kernel_cache.VARIABLE: str(tmp_path), compiler.PLACE: "here"}
-    words = ("layernorm", "--ladder", "--dtype", "bfloat16", "--processes", "2")
-    done = run(*words, **place)
-    timed = [
-        (provider, key.N)
-        for key in expected_cells("layernorm", ladder=True)
-        for provider in OPERATIONS["layernorm"].ladder
-        if key.dtype == "bfloat16"
-    ]
-    assert f"{len(timed)} of {len(timed)} programs" in done.stdout, done.stderr
-    # Each kept PTX is the kernel's own: what this process compiles.
-    texts = [text for provider, N in timed for text in ours.ptx("layernorm", provider, "bfloat16", N)]
-    own = {compiler.ptx_hash(text) for text in texts}
-    assert {compiler.ptx_hash(file.read_text()) for file in tmp_path.glob("*.ptx")} == own

@@ -7,7 +7,6 @@ import re
 import sys
 import types
 from collections import Counter
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -25,10 +24,8 @@ from quack_tutorial.kernels.copy import LADDER as COPIES
 from quack_tutorial.kernels.reduce import ClusterReduce
 from quack_tutorial.kernels.softmax import LADDER as SOFTMAXES
 from quack_tutorial.kernels.softmax import SoftmaxOnline, SoftmaxThread, SoftmaxThreePass, SoftmaxWarp
-from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy, CrossEntropyBackward, CrossEntropyFused
-from quack_tutorial.kernels.tuned.norm import RMSNorm
 from quack_tutorial.kernels.tuned.norm_backward import LayerNormBackward, RMSNormBackward
-from quack_tutorial.kernels.tuned.softmax import Softmax, SoftmaxBackward
+from quack_tutorial.kernels.tuned.softmax import Softmax
 from quack_tutorial.machine_code import assembled
 from quack_tutorial.records import listings
 from quack_tutorial.shipped import COLUMNS, KERNELS, MATRIX, Rows, column_sum
@@ -170,22 +167,6 @@ def test_row_addresses_are_64_bit_even_when_every_size_is_fixed():
     assert count(r"(mul\.lo\.s32|shl\.b32)\s+%r\d+, %r\d+, (16384|14);", text) == 0
 
 
-IMPOSSIBLE = {  # what is said of the numbers of a configuration
-    "threads_per_row must be a power of 2 up to 32, or a multiple of 32": ((3, 128), (48, 96), (0, 128)),
-    "threads_per_block must be a multiple of 32 and of threads_per_row, 32 to 1024": ((64, 32), (8, 2048), (8, 100)),
-    "blocks_per_row must be 1, 2, 4, 8 or 16": ((64, 64, 3), (32, 64, 2)),
-    "rows_each must be 1, or more where one warp has a row": ((64, 64, 1, 0, 2), (32, 32, 2, 0, 2), (32, 32, 1, 0, 0)),
-    "blocks_together must be 0, 1, 2, 4, 8 or 16, and 0 where": ((32, 32, 1, 0, 1, 3), (32, 32, 2, 0, 1, 1)),
-    "of stages and vectors_at_once a kernel has one": ((32, 32, 1, 1, 1, 0, 4),),
-}
-
-
-@pytest.mark.parametrize("problem, numbers", [(said, numbers) for said in IMPOSSIBLE for numbers in IMPOSSIBLE[said]])
-def test_impossible_configurations_are_refused(problem, numbers):
-    with pytest.raises(ValueError, match=problem):
-        Config(*numbers)
-
-
 def test_a_launch_has_the_cluster_of_its_configuration():
     assert Config(128, 128).cluster is None
     assert Config(128, 128, 4).cluster == [1, 4, 1]
@@ -198,17 +179,6 @@ def test_a_launch_has_the_cluster_of_its_configuration():
         Softmax(cutlass.Float32, 4096, config=Config(128, 128, 1, 1, blocks_together=2))
 
 
-def test_rows_that_start_anywhere_are_copied_for_a_kernel_that_goes_through_rows_that_start_alike():
-    RMSNormBackward(cutlass.Float16, 1001, "congruent", config=Config(128, 128, 1, 3))
-    for make, N, config in (
-        (RMSNormBackward, 1001, Config(128, 256, 1, 3)),  # two rows a block
-        (RMSNormBackward, 33, Config(32, 32, 4, 3)),  # the last piece may be empty
-        (RMSNorm, 1001, Config(128, 128, 1, 1)),
-    ):
-        with pytest.raises(ValueError, match="bulk copies cannot move them"):
-            make(cutlass.Float16, N, "congruent", config=config)
-
-
 @pytest.mark.parametrize("kernel", (RMSNormBackward, LayerNormBackward))
 def test_a_gradient_of_rows_that_start_anywhere_has_no_single_stage(kernel):
     """Neither their single elements, which no bulk copy brings, nor their weights would be where the kernel looks for them."""
@@ -219,20 +189,6 @@ def test_a_gradient_of_rows_that_start_anywhere_has_no_single_stage(kernel):
     kernel(dtype, 128, "aligned", weight_dtype=dtype, config=Config(32, 32, stages=1))
     for N in (*range(1, 40), *(4097 * k + 1 for k in range(MAX_N // 4097))):  # what ships is never refused
         kernel(dtype, N, "congruent", weight_dtype=dtype)
-
-
-def test_several_rows_a_thread_are_for_rmsnorm_of_rows_that_want_the_same_weights():
-    several = Config(32, 32, rows_each=2)
-    assert RMSNorm(cutlass.Float32, 512, config=several).tile.rows_each == 2
-    said = "rows that start anywhere each want the weights elsewhere"
-    with pytest.raises(ValueError, match=said):
-        RMSNorm(cutlass.Float32, 513, "congruent", config=several)
-    streaming = CrossEntropy, CrossEntropyBackward
-    for kernel in (Softmax, SoftmaxBackward, CrossEntropyFused, *streaming):
-        said = "in this kernel a thread has a part of one row, so rows_each must be 1"
-        with pytest.raises(ValueError, match=said):
-            config = replace(several, vectors_at_once=4 if kernel in streaming else 0)
-            kernel(cutlass.Float32, 512, config=config)
 
 
 def test_sizes_and_promises_softmax_does_not_know_are_refused():
@@ -283,17 +239,6 @@ def test_threads_may_compile_their_first_kernels_together_and_leave_no_file_behi
 def test_the_mean_of_a_row_takes_no_division(operation, N):
     """A division is a call, and in a loop what is in registers around it may be spilled."""
     assert "div.rn" not in shipped(operation, "bfloat16", N)[1]
-
-
-def test_weights_stay_in_shared_memory_with_a_single_stage_where_a_bulk_copy_brings_them():
-    def kept(weight, stages=1, N=516):
-        config = Config(32, 32, stages=stages)
-        return RMSNormBackward(cutlass.Float32, N, weight_dtype=weight, config=config).weight_pipeline.stages
-
-    # Pieces of rows of 516 are no multiple of 16 bytes of 16-bit weights: these come to registers.
-    assert kept(cutlass.Float32) == 1 and kept(cutlass.BFloat16) == 0
-    assert kept(cutlass.BFloat16, N=520) == 1
-    assert kept(cutlass.Float32, stages=2) == 0 and kept(None) == 0
 
 
 def hash_of_softmax(_):

@@ -207,14 +207,6 @@ def test_tensors_without_rows_in_memory_are_refused(kind):
                     call(leaf)
 
 
-def test_a_sparse_target_is_refused_after_a_dense_one():
-    for call in (ops.cross_entropy, ops.cross_entropy_with_grad):
-        call(x, target)
-        said = "expected target to be a dense tensor, got layout sparse_coo"
-        with pytest.raises(TypeError, match=said):
-            call(x, target.to_sparse())
-
-
 def test_ignored_indices_have_64_bits():
     for index in (2**63, -(2**63) - 1, 2**70):
         for call in (
@@ -225,18 +217,6 @@ def test_ignored_indices_have_64_bits():
             said = f"expected ignore_index to fit int64, got {index}"
             with pytest.raises(ValueError, match=said):
                 call(index)
-
-
-SCRIPTED = [getattr(ops, name) for name in ops.__all__ if name.islower()]
-SCRIPTED += [ops.RMSNorm(N), ops.CrossEntropyLoss()]
-
-
-@pytest.mark.filterwarnings("ignore:`torch.jit")
-@pytest.mark.parametrize("op", SCRIPTED, ids=lambda op: getattr(op, "__name__", type(op).__name__))
-def test_torch_jit_script_is_answered_with_what_to_take(op):
-    said = "cannot be scripted: take torch.compile, torch.export or torch.jit.trace"
-    with pytest.raises(NotImplementedError, match=said):
-        torch.jit.script(op)
 
 
 def test_the_mean_over_ignored_rows_alone_is_nan_with_weights_too():

@@ -297,25 +297,3 @@ def test_tracing_records_the_operation():
     called = [str(node.target) for node in graph.graph.nodes if node.op == "call_function"]
     wanted = ["quack_tutorial.softmax.default", "quack_tutorial.cross_entropy.default"]
     assert [name for name in called if "quack" in name] == wanted
-
-
-def test_another_current_device_is_changed_for_the_launch_only(monkeypatch):
-    # Two GPUs, of which the one that is not current has the tensor: as torch.cuda would have it.
-    current, log = [0], []
-
-    class Device:
-        def __init__(self, device):
-            self.index = device.index
-
-        def __enter__(self):
-            self.before, current[0] = current[0], self.index
-
-        def __exit__(self, *_):
-            current[0] = self.before
-
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: current[0], raising=False)
-    monkeypatch.setattr(torch.cuda, "device", Device)
-    for index in (0, 1):
-        rows.guarded(lambda: log.append(current[0]), torch.device("cuda", index))()
-    assert log == [0, 1] and current == [0]

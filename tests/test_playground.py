@@ -369,17 +369,6 @@ def test_the_book_s_copies_are_the_package_s(ready):
     assert compared == 8
 
 
-def test_chapter_2_s_layouts_are_the_chapter_s(root, ready):
-    chapter = (root / "notebooks/02-layouts.md").read_text(encoding="utf-8")
-    copies = dict(ready["COPIES"])
-    for name in ("patches of 2 x 2", "TileCopy", "the fault, values wider than the atom", "a column-major tensor"):
-        for key in ("t", "v"):
-            layout = parsed(copies[f"Chapter 2: {name}"][key])
-            plain = layout == la.make_layout(layout.shape)
-            code = f"cute.make_layout({layout.shape}" + (")" if plain else f", stride={layout.stride})")
-            assert code in chapter, (name, code)
-
-
 def test_the_code_of_an_operation_gives_its_layout(ask, ready, tmp_path):
     """What the page shows under a result, run on the simulator, prints that result."""
     from cutesim.simulation import simulate

@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 import tomllib
-from importlib import metadata
 from types import SimpleNamespace
 
 import pytest
@@ -44,44 +43,6 @@ def test_exact_versions_agree_between_extras_and_constraints(root, project):
     extras = project["optional-dependencies"]
     for name in ("book", "test", "labs"):
         assert pins(extras[name]).items() <= constraints.items()
-
-
-def oldest_python(project):
-    """The version that README and pyproject.toml promise, as 3.11.0."""
-    return f"{project['requires-python'].removeprefix('>=')}.0"
-
-
-def refusing(python, wanted, requires_python):
-    """The pins of {name: version} that refuse `python`; `requires_python(name)` is (version, specifier) of what is installed."""
-    specifiers = pytest.importorskip("packaging.specifiers", reason="packaging is not installed")
-    refused, read = [], 0
-    for name, version in wanted.items():
-        found = requires_python(name)
-        if found is None or found[0].partition("+")[0] != version:
-            continue  # another version is installed, or none: nothing here says what the pinned one needs
-        read += 1
-        if not specifiers.SpecifierSet(found[1] or "").contains(python):
-            refused.append(f"{name}=={version} needs Python {found[1]}")
-    return refused, read
-
-
-def installed_requires_python(name):
-    try:
-        found = metadata.metadata(name)
-    except metadata.PackageNotFoundError:
-        return None
-    return found["Version"], found["Requires-Python"]
-
-
-def test_every_pin_installs_on_the_oldest_python(root, project):
-    wanted = pins((root / "constraints.txt").read_text("utf-8").splitlines())
-    refused, read = refusing(oldest_python(project), wanted, installed_requires_python)
-    assert refused == []
-    if metadata.packages_distributions().get("jupyter_book") is None:
-        pytest.skip(f"the book's packages are not installed: only {read} of {len(wanted)} pins were read")
-    # which brings a quarter of the pins
-    lab = metadata.packages_distributions().get("jupyterlab") is not None
-    assert read > (0.8 if lab else 0.6) * len(wanted)
 
 
 def test_one_version_of_the_dsl_everywhere(project):

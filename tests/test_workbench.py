@@ -6,7 +6,6 @@ import json
 import os
 import platform
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -253,32 +252,6 @@ def test_a_taken_port_is_named_and_the_next_one_found(capsys, monkeypatch, tmp_p
     for words, at in {"--port 99999": "127.0.0.1, port 99999", "--ip 300.1.1.1": "300.1.1.1"}.items():
         assert cli.main(["lab", *words.split(), "--work", str(tmp_path)]) == 2
         assert f"lab: nothing can listen on {at} (" in capsys.readouterr().err
-
-
-@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
-@pytest.mark.parametrize(
-    ("words", "port", "installs", "starts"),
-    [
-        ([], "9001", "dsl,jupyter", "lab --port 9001"),
-        (["PORT=9000", "EXTRAS=cu13,book,test"], None, "cu13,jupyter", "lab --port 9000"),
-        (["IP=0.0.0.0", "INSTRUCTOR=1"], None, "dsl,labs", "lab --ip 0.0.0.0"),
-        (["EXTRAS=book,test"], None, "jupyter", "lab"),
-    ],
-)
-def test_make_lab_passes_on_what_it_is_told(root, tmp_path, words, port, installs, starts):
-    for name in ("Makefile", "constraints.txt", "pyproject.toml"):
-        (tmp_path / name).write_bytes((root / name).read_bytes())
-    for name in ("book", "notebooks", "labs", "quack_tutorial"):  # which it looks through
-        (tmp_path / name).mkdir()
-    of_make = "PORT EXTRAS MAKEFLAGS MAKELEVEL MFLAGS MAKEOVERRIDES".split()  # the one that runs these tests
-    environment = {name: value for name, value in os.environ.items() if name not in of_make}
-    environment |= {"PORT": port} if port else {}
-    done = subprocess.run(
-        ["make", "-n", "lab", *words], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
-    )
-    assert f'--editable ".[{installs}]"' in done.stdout
-    *_, last = done.stdout.replace("\\\n", " ").splitlines()
-    assert " ".join(last.split()) == f".venv/bin/quack-tutorial {starts}"
 
 
 @pytest.mark.parametrize(

@@ -165,21 +165,6 @@ def test_the_real_compiler_is_told_with_the_kernels_line_too(tmp_path, monkeypat
         assert told(raised.value) == [f"{where}: {said}", f"    {where}:  mO[tidx] = {value}"]
 
 
-def test_a_folder_that_cannot_be_written_gives_a_sentence(tmp_path, monkeypatch):
-    pytest.importorskip("cutlass", reason="CuTe DSL is not installed")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv(compiler.DUMP_FOLDER, raising=False)
-    # root may write anywhere
-    monkeypatch.setattr(compiler.os, "access", lambda folder, mode: folder != str(tmp_path))
-    file = tmp_path / "kernel.py"
-    file.write_text(KERNEL.format(value="2 * mX[tidx]", threads=32))
-    names = {"__name__": file.stem}
-    exec(compile(file.read_text(), str(file), "exec"), names)
-    spec = compiler.TensorSpec("float32", (32,), (1,))
-    with pytest.raises(PermissionError, match=re.escape(f"the folder {tmp_path} cannot be written")):
-        compiler.ptx(names["double"], spec, spec)
-
-
 NOTEBOOK = """
 from IPython.core.interactiveshell import InteractiveShell
 shell = InteractiveShell.instance(colors="nocolor")

@@ -13,10 +13,9 @@
 | `opinfo`         | nothing: the operations on a GPU, against torch on the samples of torch's tests    | a Hopper GPU |
 
 What several suites use: `command` runs them, `random_reference` says what a random kernel computes, `outputs` what is compared.
-What they run: `random_kernels`, and `trials`, the package's kernels on the same inputs everywhere. Tests run two
-corpora more: `corpus`, of faults, and `access_patterns`, whose requests an H200 has counted. `quack_tutorial.records.suite` says
-what a suite gives and how it is kept. Nine comparisons were made once and are kept as records alone: `grading`, `checkers`,
-`device`, `counters`, `sanitizer`, `beside`, `shipped`, `published`, `others`.
+What they run: `random_kernels`; `corpus`, of faults that depend on order; and `trials`, the package's kernels on the same inputs
+everywhere. `quack_tutorial.records.suite` says what a suite gives and how it is kept. Nine comparisons were made once and are kept
+as records alone: `grading`, `checkers`, `device`, `counters`, `sanitizer`, `beside`, `shipped`, `published`, `others`.
 """
 
 from cutesim.language.loading import answer_package

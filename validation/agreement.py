@@ -23,12 +23,7 @@ from quack_tutorial.records import suite as report
 from validation import random_kernels, random_reference
 
 SEEDS, SAMPLE_SEEDS = 2000, 25
-RUNS = (
-    ("fast", {"check": False}),
-    ("forward", {"schedule": "forward"}),
-    ("reverse", {"schedule": "reverse"}),
-    ("seeded", {"schedule": "seeded"}),
-)
+RUNS = ("fast", {"check": False}), *((name, {"schedule": name}) for name in ("forward", "reverse", "seeded"))
 MAX_STEPS = 200_000
 OUTPUTS = ("mT", "mO", "mJ", "mC")
 OTHER = "any barrier, not between a write and another thread's read of it"

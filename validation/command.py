@@ -21,9 +21,7 @@ def add_arguments(parser):
     parser.add_argument(
         "--record", nargs="?", metavar="FOLDER", const="", help="keep the tables (quack_tutorial/records/validation)"
     )
-    parser.add_argument(
-        "--list", action="store_true", help="say what there is, what each suite needs, what is recorded"
-    )
+    parser.add_argument("--list", action="store_true", help="say what each suite needs, what is recorded")
 
 
 def run(args) -> int:

@@ -136,14 +136,8 @@ def subjects(sample: bool) -> list:
     from validation.mutation import inputs as mutation_cases
 
     kernels = mutation_cases.cases()
-    kernels += [
-        trial
-        for dtype in trials.DTYPES
-        for N in trials.SIZES
-        if N <= LONGEST_TRIAL
-        for make in trials.MAKERS
-        for trial in make(dtype, N)
-    ]
+    sizes = [(dtype, N) for dtype in trials.DTYPES for N in trials.SIZES if N <= LONGEST_TRIAL]
+    kernels += [trial for dtype, N in sizes for make in trials.MAKERS for trial in make(dtype, N)]
     drawn = []
     for seed in range(SAMPLE_RANDOM if sample else RANDOM):
         made = random_kernels.program(seed)

@@ -1,8 +1,8 @@
-"""Small kernels with one fault each, and the same kernels without it: what a finding must be, and where it must be silent.
+"""Small kernels with one fault each that depends on order, and the same kernels without it: what a GPU may get away with.
 
 A case is a `kernel(x, y, out, bug)` that is right with bug=False, under two decorators: `@fault(what is wrong, kind of the
-finding)` and `@launched(x, the right out)`. Lines marked `# here` are those that a finding names. A test tries them all; what
-compute-sanitizer said of some is the record `sanitizer`. A fault stands here once.
+finding)` and `@launched(x, the right out)`. Lines marked `# here` are those that a finding names. A test tries them all on the
+simulator, the suite `delays` on a GPU. Faults of every order are in the simulator's own tests.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 import cutlass
 import cutlass.cute as cute
-import cutlass.pipeline as pipeline
 import numpy as np
-from cutlass import Constexpr, Float16, Float32, Int32, Int64
+from cutlass import Constexpr, Float32, Int32, Int64
 from cutlass.cute import Tensor
 
 CASES = []
@@ -21,18 +20,16 @@ CASES = []
 
 @dataclass(frozen=True)
 class Case:
-    """`kind`: of the finding with the bug, None where the simulator gives none, and `why`. `right(x, y)` is what out must hold."""
+    """`kind`: of the finding with the bug. `right(x, y)` is what out must hold."""
 
     name: str
     host: object
     wrong: str  # in a reader's words
-    kind: str | None
+    kind: str
     x: np.ndarray
     right: object
     y: np.ndarray
     adds: bool  # to an out of zeros
-    why: str
-    orders: str | None  # the bug shows in some orders of the warps alone
 
     def arrays(self):
         """Fresh (x, y, out) for one run."""
@@ -41,12 +38,12 @@ class Case:
         return self.x.copy(), self.y.copy(), np.zeros(wanted.shape, dtype)
 
 
-def fault(wrong, kind, why="", orders=None):
+def fault(wrong, kind):
     """Make a case of what `launched` gives."""
 
     def decorate(given):
         host, x, right, y, adds = given
-        CASES.append(Case(host.__name__, host, wrong, kind, x, right, y, adds, why, orders))
+        CASES.append(Case(host.__name__, host, wrong, kind, x, right, y, adds))
         return host
 
     return decorate
@@ -79,12 +76,7 @@ def normal(*shape):
     return random(3).standard_normal(shape).astype(np.float32)
 
 
-WARP, LANE = np.divmod(np.arange(64), 32)
 BUCKETS = random(5).integers(0, 16, 288).astype(np.int32)
-PLACES = np.where(random(6).integers(0, 4, 64) == 0, -1, random(7).integers(0, 50, 64)).astype(np.int32)
-BYTES = random(2).integers(0, 256, 128).astype(np.uint8)
-HALVES = random(3).standard_normal((2, 256)).astype(np.float16)
-HEADS = np.isin(np.arange(32), (0, 3, 10, 25)).astype(np.int32)
 
 
 def same(x, y):
@@ -93,19 +85,6 @@ def same(x, y):
 
 def backwards(x, y):
     return x[::-1]
-
-
-def segment_sums(x, y):
-    return np.concatenate([np.cumsum(part) for part in np.split(x.astype(np.float64), np.nonzero(y)[0][1:])])
-
-
-def both_consumers(x, y):
-    rows = x.reshape(-1, 32)[:, ::-1].ravel()
-    return np.concatenate([rows, rows + 1])
-
-
-def ring_sums(x, y):
-    return np.repeat(np.cumsum(x.reshape(4, 32).sum(1, dtype=np.float64)), 32)
 
 
 def after_the_others(x, y):
@@ -330,17 +309,6 @@ def grid_barrier(x: Tensor, y: Tensor, out: Tensor, bug: Constexpr):
     out[bidx * 64 + tidx] = value * 2.0  # here
 
 
-@fault("two threads write one word with one value", None, why="the simulator lets equal writes pass")
-@launched(normal(64), lambda x, y: np.append(1, x[1:]))
-@cute.kernel
-def equal_writers(x: Tensor, y: Tensor, out: Tensor, bug: Constexpr):
-    t, _, _ = cute.arch.thread_idx()
-    out[t] = x[t]
-    cute.arch.barrier()
-    if t == 0 or cutlass.const_expr(bug):
-        out[0] = 1.0  # here
-
-
 # ---- asynchronous copies ---------------------------------------------------------------------------------------------
 
 
@@ -477,458 +445,7 @@ def bulk_store(x: Tensor, y: Tensor, out: Tensor, bug: Constexpr):
         cute.arch.cp_async_bulk_wait_group(0)
 
 
-# ---- memory that is not there, or not written ------------------------------------------------------------------------
-
-
-@fault("an index that is negative", "out of bounds")
-@launched(normal(50), lambda x, y: np.where(y < 0, 0, x[np.clip(y, 0, 49)]), PLACES)
-@cute.kernel
-def gather(x: Tensor, y: Tensor, out: Tensor, bug: Constexpr):
-    tidx, _, _ = cute.arch.thread_idx()
-    at = y[tidx]
-    inside = (at < 50) & (at >= 0) if cutlass.const_expr(not bug) else at < 50
-    value = Float32(0.0)
-    if inside:
-        value = x[at]  # here
-    out[tidx] = value
-
-
-@fault("columns past a row's end, inside the allocation", "out of bounds")
-@launched(normal(30, 50), lambda x, y: 2 * x, blocks=(2, 2), threads=128)
-@cute.kernel
-def predicated_tile(x: Tensor, y: Tensor, out: Tensor, bug: Constexpr):
-    tidx, _, _ = cute.arch.thread_idx()
-    bx, by, _ = cute.arch.block_idx()
-    atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), Float32, num_bits_per_copy=32)
-    tiled = cute.make_tiled_copy_tv(atom, cute.make_ordered_layout((4, 32), order=(1, 0)), cute.make_layout((4, 1)))
-    mine = tiled.get_slice(tidx)
-    coordinates = cute.make_identity_tensor(x.shape)
-    tile = (16, 32)
-    source, target = (mine.partition_S(cute.local_tile(t, tile, (by, bx))) for t in (x, out))
-    where = mine.partition_S(cute.local_tile(coordinates, tile, (by, bx)))
-    for k in cutlass.range_constexpr(cute.size(source)):
-        row, column = where[k]
-        inside = row < x.shape[0]
-        if cutlass.const_expr(not bug):
-            inside = inside & (column < x.shape[1])
-        if inside:
-            target[k] = source[k] * 2.0  # here
-
-
-@fault("elements past the end of the allocation", "out of bounds")
-@launched(normal(60), same)
-@cute.kernel
-def past_the_allocation(x: Tensor, y: Tensor, out: Tensor, bug: Constexpr):
-    """x has 60 elements, and there is nothing behind them."""
-    tidx, _, _ = cute.arch.thread_idx()
-    count = 64 if cutlass.const_expr(bug) else 60
-    if tidx < count:
-        out[tidx] = x[tidx]  # here
-
-
-@fault("one word past a shared buffer, in the next one", "out of bounds")
-@launched(normal(64), lambda x, y: x[::-1] + 1)
-@cute.kernel
-def past_the_buffer(x: Tensor, y: Tensor, out: Tensor, bug: Constexpr):
-    """One float too far in shared memory, where the next buffer begins."""
-    tidx, _, _ = cute.arch.thread_idx()
-    smem = cutlass.memory.SmemAllocator()
-    s = smem.allocate_tensor(Float32, cute.make_layout(64), 16)
-    t = smem.allocate_tensor(Float32, cute.make_layout(64), 16)
-    shift = 1 if cutlass.const_expr(bug) else 0
-    t[tidx] = 1.0
-    cute.arch.barrier()
-    s[tidx + shift] = x[tidx]  # here
-    cute.arch.barrier()
-    out[tidx] = s[63 - tidx] + t[63 - tidx]
-
-
-@fault("a view of more words than there are", "out of bounds")
-@launched(normal(1), lambda x, y: y.reshape(32, 4).sum(1, dtype=np.int32), BYTES, threads=32)
-@cute.kernel
-def bytes_as_words(x: Tensor, y: Tensor, out: Tensor, bug: Constexpr):
-    tidx, _, _ = cute.arch.thread_idx()
-    words = cute.recast_tensor(y, Int32)
-    if cutlass.const_expr(bug):
-        words = cute.make_tensor(words.iterator, cute.make_layout(33))
-    at = tidx + 1 if cutlass.const_expr(bug) else tidx
-    word = words[at]  # here
-    total = Int32(0)
-    for k in cutlass.range_constexpr(4):
-        total += (word >> (8 * k)) & 0xFF
-    out[tidx] = total
-
-
-@fault("a 16-byte load at an address that is no multiple of 16", "misaligned")
-@launched(normal(128), lambda x, y: x.reshape(32, 4).sum(1), threads=32)
-@cute.kernel
-def misaligned_vector(x: Tensor, y: Tensor, out: Tensor, bug: Constexpr):
-    """Says that every thread's four floats start at a multiple of 16 bytes; with the bug they do not."""
-    tidx, _, _ = cute.arch.thread_idx()
-    step = 1 if cutlass.const_expr(bug) else 4
-    start = cute.assume(tidx * step, divby=4)
-    four = cute.make_tensor(x.iterator + start, cute.make_layout(4))
-    registers = cute.make_rmem_tensor(4, Float32)
-    atom = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), Float32, num_bits_per_copy=128)
-    cute.copy(atom, four, registers)  # here
-    out[tidx] = registers[0] + registers[1] + registers[2] + registers[3]
-
-
-@fault("a word of shared memory that nobody wrote", "uninitialised")
-@launched(normal(64), backwards)
-@cute.kernel
-def uninitialised_shared(x: Tensor, y: Tensor, out: Tensor, bug: Constexpr):
-    tidx, _, _ = cute.arch.thread_idx()
-    s = cutlass.memory.SmemAllocator().allocate_tensor(Float32, cute.make_layout(64), 16)
-    count = 63 if cutlass.const_expr(bug) else 64
-    if tidx < count:
-        s[tidx] = x[tidx]
-    cute.arch.barrier()
-    out[tidx] = s[63 - tidx]  # here
-
-
-@fault("a register that nobody wrote", "uninitialised")
-@launched(normal(64), same)
-@cute.kernel
-def uninitialised_register(x: Tensor, y: Tensor, out: Tensor, bug: Constexpr):
-    tidx, _, _ = cute.arch.thread_idx()
-    r = cute.make_rmem_tensor(2, Float32)
-    if cutlass.const_expr(not bug):
-        r.fill(0.0)
-    r[0] = x[tidx]
-    out[tidx] = r[0] + r[1]  # here
-
-
-@fault("a fragment that one lane has not filled", "uninitialised")
-@launched(HALVES[0], lambda x, y: np.full(32, x.astype(np.float64) @ y), HALVES[1], threads=32)
-@cute.kernel
-def half_dot(x: Tensor, y: Tensor, out: Tensor, bug: Constexpr):
-    tidx, _, _ = cute.arch.thread_idx()
-    a, b = cute.make_rmem_tensor((8,), Float16), cute.make_rmem_tensor((8,), Float16)
-    cute.autovec_copy(cute.local_tile(x, (8,), (tidx,)), a)
-    if tidx < (31 if cutlass.const_expr(bug) else 32):
-        cute.autovec_copy(cute.local_tile(y, (8,), (tidx,)), b)
-    product = a.load().to(Float32) * b.load().to(Float32)  # here
-    total = product.reduce(cute.ReductionOp.ADD, Float32(0.0), 0)
-    out[tidx] = cute.arch.warp_reduction_sum(total)  # here
-
-
-@fault("an output that is added to before anybody wrote it", None, why="an array always holds something")
-@launched(normal(64), same)
-@cute.kernel
-def uninitialised_global(x: Tensor, y: Tensor, out: Tensor, bug: Constexpr):
-    """Adds to an output that nobody cleared."""
-    tidx, _, _ = cute.arch.thread_idx()
-    before = out[tidx] if cutlass.const_expr(bug) else Float32(0.0)
-    out[tidx] = before + x[tidx]
-
-
-# ---- threads that do not meet ----------------------------------------------------------------------------------------
-
-
-@fault("a barrier that half of each warp reaches", "divergent barrier")
-@launched(normal(64), backwards)
-@cute.kernel
-def barrier_in_half_a_warp(x: Tensor, y: Tensor, out: Tensor, bug: Constexpr):
-    tidx, _, _ = cute.arch.thread_idx()
-    s = cutlass.memory.SmemAllocator().allocate_tensor(Float32, cute.make_layout(64), 16)
-    s[tidx] = x[tidx]
-    if cutlass.const_expr(bug):
-        if tidx % 32 < 16:
-            cute.arch.barrier()  # here
-    else:
-        cute.arch.barrier()
-    out[tidx] = s[63 - tidx]
-
-
-@fault("a barrier that one of two warps reaches", "divergent barrier")
-@launched(normal(64), backwards)
-@cute.kernel
-def barrier_in_one_warp(x: Tensor, y: Tensor, out: Tensor, bug: Constexpr):
-    tidx, _, _ = cute.arch.thread_idx()
-    s = cutlass.memory.SmemAllocator().allocate_tensor(Float32, cute.make_layout(64), 16)
-    s[tidx] = x[tidx]
-    if cutlass.const_expr(bug):
-        if tidx < 32:
-            cute.arch.barrier()  # here
-    else:
-        cute.arch.barrier()
-    out[tidx] = s[63 - tidx]
-
-
-@fault("a shuffle that half of its lanes reach", "divergent shuffle")
-@launched(normal(32), lambda x, y: x + x[np.arange(32) ^ 16], threads=32)
-@cute.kernel
-def shuffle_in_half_a_warp(x: Tensor, y: Tensor, out: Tensor, bug: Constexpr):
-    tidx, _, _ = cute.arch.thread_idx()
-    value = x[tidx]
-    if cutlass.const_expr(bug):
-        if tidx < 16:
-            value = value + cute.arch.shuffle_sync_bfly(value, 16)  # here
-    else:
-        value = value + cute.arch.shuffle_sync_bfly(value, 16)
-    out[tidx] = value
-
-
-@fault("warp_idx() where half of each warp is", "divergent shuffle")
-@launched(normal(64), lambda x, y: x + WARP * (LANE < 16))
-@cute.kernel
-def warp_number_in_half_a_warp(x: Tensor, y: Tensor, out: Tensor, bug: Constexpr):
-    """The compiled warp_idx() is a shuffle of the whole warp from lane 0."""
-    tidx, _, _ = cute.arch.thread_idx()
-    out[tidx] = x[tidx]
-    if cutlass.const_expr(bug):
-        if tidx % 32 < 16:
-            out[tidx] = x[tidx] + cute.arch.warp_idx()  # here
-    else:
-        warp = cute.arch.warp_idx()
-        if tidx % 32 < 16:
-            out[tidx] = x[tidx] + warp
-
-
-@fault("a shuffle from a lane that its mask leaves out", "divergent shuffle")
-@launched(normal(32), segment_sums, HEADS, threads=32)
-@cute.kernel
-def segmented(x: Tensor, y: Tensor, out: Tensor, bug: Constexpr):
-    tidx, _, _ = cute.arch.thread_idx()
-    heads = cute.arch.vote_ballot_sync(y[tidx] != 0)
-    below = heads & ((Int32(2) << tidx) - 1)
-    start = 31 - cute.arch.clz(below)
-    value = x[tidx]
-    for k in cutlass.range_constexpr(5):
-        other = cute.arch.shuffle_sync_up(value, 1 << k)
-        if tidx - (1 << k) >= start:
-            value += other
-    if cutlass.const_expr(bug):
-        last = cute.arch.shuffle_sync(value, 31, mask=0xFFFF)  # here
-        value = last
-    out[tidx] = value
-
-
-@fault("a named barrier at which one warp is not waited for again", "deadlock")
-@launched(normal(96), lambda x, y: 2 * x.reshape(3, 32)[:, ::-1].ravel())
-@cute.kernel
-def ping_pong(x: Tensor, y: Tensor, out: Tensor, bug: Constexpr):
-    tidx, _, _ = cute.arch.thread_idx()
-    s = cutlass.memory.SmemAllocator().allocate_tensor(Float32, cute.make_layout(32), 16)
-    lane = tidx % 32
-    if tidx < 32:
-        for row in range(3):
-            if row > 0:
-                cute.arch.barrier(barrier_id=2, number_of_threads=64)  # here
-            s[lane] = x[row * 32 + lane] * 2.0
-            cute.arch.barrier_arrive(barrier_id=1, number_of_threads=64)
-    else:
-        for row in range(3):
-            cute.arch.barrier(barrier_id=1, number_of_threads=64)  # here
-            out[row * 32 + lane] = s[31 - lane]
-            if row < (1 if cutlass.const_expr(bug) else 2):
-                cute.arch.barrier_arrive(barrier_id=2, number_of_threads=64)
-
-
-@fault("more registers are asked for than there are", "deadlock")
-@launched(normal(384), same, threads=384)
-@cute.kernel
-def too_many_registers(x: Tensor, y: Tensor, out: Tensor, bug: Constexpr):
-    """A multiprocessor has 65,536 registers, too few for 232 a thread."""
-    t, _, _ = cute.arch.thread_idx()
-    if t < 128:
-        if cutlass.const_expr(bug):
-            cute.arch.setmaxregister_increase(232)  # here
-        else:
-            cute.arch.setmaxregister_decrease(40)
-    else:
-        cute.arch.setmaxregister_increase(232)  # here
-    out[t] = x[t]
-
-
 # ---- mbarriers and clusters ------------------------------------------------------------------------------------------
-
-
-@fault("a wait for the parity that is over", "deadlock")
-@launched(normal(128), lambda x, y: x.reshape(4, 32)[:, ::-1].ravel())
-@cute.kernel
-def two_halves(x: Tensor, y: Tensor, out: Tensor, bug: Constexpr):
-    tidx, _, _ = cute.arch.thread_idx()
-    smem = cutlass.memory.SmemAllocator()
-    full = smem.allocate_array(Int64, 2, byte_alignment=8)
-    empty = smem.allocate_array(Int64, 2, byte_alignment=8)
-    s = smem.allocate_tensor(Float32, cute.make_layout((32, 2)), 16)
-    lane = tidx % 32
-    if tidx == 0:
-        for k in cutlass.range_constexpr(2):
-            cute.arch.mbarrier_init(full + k, 32)
-            cute.arch.mbarrier_init(empty + k, 32)
-        cute.arch.mbarrier_init_fence()
-    cute.arch.barrier()
-    if tidx >= 32:
-        for k in range(4):
-            cute.arch.mbarrier_wait(empty + k % 2, 1 - k // 2)  # here
-            s[lane, k % 2] = x[k * 32 + lane]  # here
-            cute.arch.mbarrier_arrive(full + k % 2)
-    else:
-        for k in range(4):
-            parity = k // 2 if cutlass.const_expr(not bug) else 0
-            cute.arch.mbarrier_wait(full + k % 2, parity)
-            out[k * 32 + lane] = s[31 - lane, k % 2]  # here
-            cute.arch.mbarrier_arrive(empty + k % 2)
-
-
-@fault("an mbarrier that counts one arrival more than come", "deadlock")
-@launched(normal(32), backwards)
-@cute.kernel
-def wrong_count(x: Tensor, y: Tensor, out: Tensor, bug: Constexpr):
-    t, _, _ = cute.arch.thread_idx()
-    smem = cutlass.memory.SmemAllocator()
-    full = smem.allocate_array(Int64, 1, byte_alignment=8)
-    s = smem.allocate_tensor(Float32, cute.make_layout(32), 16)
-    if t == 0:
-        cute.arch.mbarrier_init(full, 33 if bug else 32)  # here
-        cute.arch.mbarrier_init_fence()
-    cute.arch.barrier()
-    if t < 32:
-        s[t] = x[t]
-        cute.arch.mbarrier_arrive(full)  # here
-    else:
-        cute.arch.mbarrier_wait(full, 0)  # here
-        out[t - 32] = s[63 - t]
-
-
-@fault("a producer that overtakes its consumer", "deadlock")
-@launched(normal(64), same)
-@cute.kernel
-def overtaken(x: Tensor, y: Tensor, out: Tensor, bug: Constexpr):
-    t, _, _ = cute.arch.thread_idx()
-    smem = cutlass.memory.SmemAllocator()
-    full = smem.allocate_array(Int64, 1, byte_alignment=8)
-    empty = smem.allocate_array(Int64, 1, byte_alignment=8)
-    if t == 0:
-        cute.arch.mbarrier_init(full, 32)
-        cute.arch.mbarrier_init(empty, 32)
-        cute.arch.mbarrier_init_fence()
-    cute.arch.barrier()
-    if t < 32:
-        for k in range(3):
-            if cutlass.const_expr(not bug):
-                cute.arch.mbarrier_wait(empty, (k + 1) % 2)
-            cute.arch.mbarrier_arrive(full)  # here
-    else:
-        for k in range(3):
-            cute.arch.mbarrier_wait(full, k % 2)  # here
-            cute.arch.mbarrier_arrive(empty)
-    out[t] = x[t]
-
-
-@fault("a pipeline that counts half of its consumers", "deadlock")
-@launched(normal(192), both_consumers, threads=96)
-@cute.kernel
-def pipeline_of_warps(x: Tensor, y: Tensor, out: Tensor, bug: Constexpr):
-    tidx, _, _ = cute.arch.thread_idx()
-    smem = cutlass.memory.SmemAllocator()
-    storage = smem.allocate_array(Int64, 4, byte_alignment=8)
-    s = smem.allocate_tensor(Float32, cute.make_layout((32, 2)), 16)
-    lane = tidx % 32
-    pipe = pipeline.PipelineAsync.create(
-        num_stages=2,
-        producer_group=pipeline.CooperativeGroup(pipeline.Agent.Thread, 32),
-        consumer_group=pipeline.CooperativeGroup(pipeline.Agent.Thread, 32 if bug else 64),
-        barrier_storage=storage,
-    )
-    if tidx < 32:
-        state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Producer, 2)
-        for k in cutlass.range(6):
-            pipe.producer_acquire(state)  # here
-            s[lane, state.index] = x[k * 32 + lane]  # here
-            pipe.producer_commit(state)
-            state.advance()
-        pipe.producer_tail(state)
-    else:
-        warp = tidx // 32 - 1
-        state = pipeline.make_pipeline_state(pipeline.PipelineUserType.Consumer, 2)
-        for k in cutlass.range(6):
-            pipe.consumer_wait(state)  # here
-            out[warp * 192 + k * 32 + lane] = s[31 - lane, state.index] + warp  # here
-            pipe.consumer_release(state)
-            state.advance()
-
-
-@fault("a warp that looks for work before it says that it sleeps", "deadlock", orders="all")
-@launched(normal(64), same)
-@cute.kernel
-def lost_wakeup(x: Tensor, y: Tensor, out: Tensor, bug: Constexpr):
-    """Warp 0 sleeps if there is no work yet; with the bug it looks before it says that it sleeps."""
-    t, _, _ = cute.arch.thread_idx()
-    awake = cutlass.memory.SmemAllocator().allocate_array(Int64, 1, byte_alignment=8)
-    if t == 0:
-        cute.arch.mbarrier_init(awake, 1)
-        cute.arch.mbarrier_init_fence()
-    cute.arch.barrier()
-    if t == 0:
-        if cutlass.const_expr(not bug):
-            cute.arch.atomic_exch(y.iterator + 1, Int32(1))
-        work = cute.arch.atomic_or(y.iterator, Int32(0))
-        if work == 0:
-            if cutlass.const_expr(bug):
-                cute.arch.atomic_exch(y.iterator + 1, Int32(1))
-            cute.arch.mbarrier_wait(awake, 0)  # here
-    elif t == 32:
-        cute.arch.atomic_exch(y.iterator, Int32(1))
-        asleep = cute.arch.atomic_or(y.iterator + 1, Int32(0))
-        if asleep == 1:
-            cute.arch.mbarrier_arrive(awake)
-    out[t] = x[t]
-
-
-@fault("an mbarrier that expects more bytes than are sent", "mbarrier byte mismatch")
-@launched(normal(64), same)
-@cute.kernel
-def wrong_byte_count(x: Tensor, y: Tensor, out: Tensor, bug: Constexpr):
-    """Waits for 4 bytes more than are sent: on a GPU it never ends."""
-    tidx, _, _ = cute.arch.thread_idx()
-    expected = 260 if cutlass.const_expr(bug) else 256
-    smem = cutlass.memory.SmemAllocator()
-    mbar = smem.allocate_array(Int64, 1, byte_alignment=8)
-    s = smem.allocate_tensor(Float32, cute.make_layout(64), byte_alignment=128)
-    if tidx == 0:
-        cute.arch.mbarrier_init(mbar, 1)
-        cute.arch.mbarrier_init_fence()
-    cute.arch.barrier()
-    load = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkG2SOp(), Float32)
-    row = cute.make_tensor(x.iterator, cute.make_layout(64))
-    if cute.arch.warp_idx() == 0:
-        with cute.arch.elect_one():
-            cute.arch.mbarrier_arrive_and_expect_tx(mbar, expected)  # here
-            cute.copy(load, row, s, mbar_ptr=mbar)
-    cute.arch.mbarrier_wait(mbar, 0)  # here
-    out[tidx] = s[tidx]
-
-
-@fault("an mbarrier that expects bytes which nobody sends", "mbarrier byte mismatch")
-@launched(normal(128), ring_sums, blocks=4, threads=32, cluster=4)
-@cute.kernel
-def ring(x: Tensor, y: Tensor, out: Tensor, bug: Constexpr):
-    tidx, _, _ = cute.arch.thread_idx()
-    rank = cute.arch.block_idx_in_cluster()
-    smem = cutlass.memory.SmemAllocator()
-    mbar = smem.allocate_array(Int64, 1, byte_alignment=8)
-    box = smem.allocate_tensor(Float32, cute.make_layout(1), 16)
-    if tidx == 0:
-        cute.arch.mbarrier_init(mbar, 1)
-        cute.arch.mbarrier_init_fence()
-        cute.arch.mbarrier_arrive_and_expect_tx(mbar, 4)  # here
-    cute.arch.cluster_arrive()
-    cute.arch.cluster_wait()
-    total = cute.arch.warp_reduction_sum(x[rank * 32 + tidx])
-    if rank > 0:
-        cute.arch.mbarrier_wait(mbar, 0)  # here
-        total += box[0]
-    sends = rank < 3 if cutlass.const_expr(not bug) else rank < 2
-    if sends:
-        if tidx == 0:
-            cute.arch.store_async_dsmem(box.iterator, total.bitcast(Int32), mbar, rank + 1)
-    out[rank * 32 + tidx] = total
-    cute.arch.cluster_arrive()
-    cute.arch.cluster_wait()
 
 
 @fault("an mbarrier that is used before its init is published", "mbarrier not published")

@@ -18,13 +18,15 @@ from torch.utils._pytree import tree_map
 from quack_tutorial import compiler, ops
 from quack_tutorial.records import suite as report
 
-FUNCTIONS = ("softmax", "nn.functional.rms_norm", "nn.functional.layer_norm", "nn.functional.cross_entropy")
+LOSSES = ("nn.functional.cross_entropy", "nn.functional.linear_cross_entropy")
+FUNCTIONS = ("softmax", "nn.functional.rms_norm", "nn.functional.layer_norm", *LOSSES)
 MODULES = ("RMSNorm", "LayerNorm", "CrossEntropyLoss")
 DTYPES = ("float32", "float16", "bfloat16")
 TOLERANCE = {"float32": 2e-5, "float16": 4e-3, "bfloat16": 3.2e-2}  # relative, and absolute for numbers around 1
 ANOTHER_DIMENSION = "softmax over another dimension than the last"
 ANOTHER_TYPE = "a result of another type than the input's"
 PROBABILITIES = "class probabilities as targets"
+ONE_NUMBER = "a linear layer's losses that are not the mean or the sum of rows alone"
 
 
 def _torch_s_samples():
@@ -66,16 +68,25 @@ def _cross_entropy(x, target, *args, **options):
     """As the messages of `ops.cross_entropy` say that other shapes are written."""
     if target.is_floating_point():
         raise DoesNotFit(PROBABILITIES)
-    if x.dim() == 1:
-        loss = ops.cross_entropy(x[None], target[None], *args, **options)
-        return loss.view(target.shape) if options.get("reduction") == "none" else loss
     if x.dim() == 2:
         return ops.cross_entropy(x, target, *args, **options)
-    loss = ops.cross_entropy(x.movedim(1, -1).reshape(-1, x.shape[1]), target.flatten(), *args, **options)
+    rows = x[None] if x.dim() == 1 else x.movedim(1, -1).reshape(-1, x.shape[1])
+    loss = ops.cross_entropy(rows, target.flatten(), *args, **options)
     return loss.view(target.shape) if options.get("reduction") == "none" else loss
 
 
-OURS = dict(zip(FUNCTIONS, (_softmax, _rms_norm, _layer_norm, _cross_entropy)))
+def _linear_cross_entropy(x, w, target, reduction="mean", ignore_index=-100, options=None, **others):
+    """With as many rows at a time as the sample asks for."""
+    if target.is_floating_point():
+        raise DoesNotFit(PROBABILITIES)
+    if others or reduction == "none" or w.dim() > 2:
+        raise DoesNotFit(ONE_NUMBER)
+    x, target = (x[None], target[None]) if x.dim() == 1 else (x, target)
+    rows = options and options.batch_chunk_size
+    return ops.linear_cross_entropy(x, w, target, reduction=reduction, ignore_index=ignore_index, batch_chunk_size=rows)
+
+
+OURS = dict(zip(FUNCTIONS, (_softmax, _rms_norm, _layer_norm, _cross_entropy, _linear_cross_entropy)))
 
 
 def _leaves(tree, change):
@@ -104,6 +115,7 @@ def _gradients(function, args, kwargs, upstream=None):
 def _compare(ours, theirs, args, kwargs, dtype):
     """What is wrong with ours on a sample, or ""; DoesNotFit."""
     wanted_arguments = _leaves((args, kwargs), lambda x: x.double())
+    wanted_arguments[1].pop("options", None)  # into what pieces torch cuts its work
     found, upstream = _gradients(ours, args, kwargs)
     wanted, _ = _gradients(theirs, *wanted_arguments, upstream.double())
     tolerance = TOLERANCE[dtype]

@@ -72,13 +72,6 @@ class _Watch:
         kernels, orders, longest = self.found.get(key, (0, 0, 0.0))
         self.found[key] = kernels + 1, max(orders, tried), max(longest, seconds)
 
-    @property
-    def rows(self) -> list:
-        return [
-            (chapter, name, kernels, usual, orders, round(seconds, 2), verdict)
-            for (chapter, name, usual, verdict), (kernels, orders, seconds) in self.found.items()
-        ]
-
 
 def run(sample: bool, progress) -> report.Suite:
     """Run the chapters, of a sample only chapter 4."""
@@ -94,9 +87,10 @@ def run(sample: bool, progress) -> report.Suite:
                     session.run(place, cell.source)
         finally:
             simulation.simulate = watch.real
-        if not watch.rows:
+        if not watch.found:
             mismatches.append(f"chapter {chapter}: nothing was simulated")
-        rows += watch.rows
+        for (*named, usual, verdict), (kernels, orders, seconds) in watch.found.items():
+            rows.append((*named, kernels, usual, orders, round(seconds, 2), verdict))
         mismatches += watch.mismatches
     columns = ("chapter", "kernel", "kernels", "usual order", "most orders", "most seconds", "verdict")
     title = "Every order of the warps, for the kernels of chapters 4 to 6 and 15"

@@ -61,9 +61,8 @@ def _statement(name: str, fields: str, *bases):
 
 
 Assign = _statement("Assign", "target operation left right")  # target = operation(left, right)
-Load = _statement(
-    "Load", "target index offset"
-)  # target = mX[index + offset] where that is one of the tensor's elements
+# target = mX[index + offset] where that is one of the tensor's elements
+Load = _statement("Load", "target index offset")
 Atomic = _statement("Atomic", "index value")  # mC[index % 4] += value
 If = _statement("If", "operation left right body orelse")
 # Runs `body` `modulus` times, or (count % modulus) times where `count` names an integer that is not negative.
@@ -131,13 +130,8 @@ INT_OPERATIONS = {
     ">>": operator.rshift,
 }
 FLOAT_OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "fmax": larger, "fmin": smaller}
-COMPARISONS = {
-    "<": operator.lt,
-    "<=": operator.le,
-    "==": operator.eq,
-    "!=": operator.ne,
-    ">": operator.gt,
-}
+COMPARE = operator.lt, operator.le, operator.eq, operator.ne, operator.gt
+COMPARISONS = dict(zip(("<", "<=", "==", "!=", ">"), COMPARE))
 SHUFFLES = {
     "shuffle_sync": lambda lane, by: by,
     "shuffle_sync_up": lambda lane, by: lane if lane < by else lane - by,

@@ -50,19 +50,13 @@ def run(sample: bool, progress) -> report.Suite:
         case = random_case(seed)
         progress(f"seed {seed}: {case}")
         tally.add("random", case, try_case(case))
-    rows = tuple(
-        (
-            operation,
-            *(tally.counts[operation, part] for part in ("shipped", "random")),
-            round(tally.errors[operation], 2),
-        )
-        for operation in KERNELS
-    )
+    counts, errors = tally.counts, tally.errors
+    rows = ((name, counts[name, "shipped"], counts[name, "random"], round(errors[name], 2)) for name in KERNELS)
     return report.Suite(
         name="rows",
         title="The row-wise kernels at every shipped configuration and at random ones: outputs, bounds, races",
         columns=("operation", "shipped", "random", "largest error"),
-        rows=rows,
+        rows=tuple(rows),
         mismatches=tuple(tally.mismatches),
         notes=("shipped, random: cases; largest error: over what is tolerated",),
         checked=sum(tally.counts.values()),

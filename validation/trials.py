@@ -67,23 +67,17 @@ def copies(dtype, N):
     made = element(dtype)
     versions = {"elements": copy.CopyVectors(made, N, 0), "vectors": copy.CopyVectors(made, N)}
     versions |= {name: make(made, N) for name, make in copy.LADDER.items() if make is not copy.CopyVectors}
+    given = lambda: (numbers("copy", dtype, ROWS, N), poisoned(dtype, ROWS, N))  # noqa: E731
+    error = lambda arguments: 0.0 if arguments[1].equal(arguments[0]) else float("inf")  # noqa: E731
     for version, host in versions.items():
-        yield Case(
-            f"copy, {version}, {dtype}, {ROWS} x {N}",
-            host,
-            lambda: (numbers("copy", dtype, ROWS, N), poisoned(dtype, ROWS, N)),
-            lambda arguments: 0.0 if arguments[1].equal(arguments[0]) else float("inf"),
-        )
+        yield Case(f"copy, {version}, {dtype}, {ROWS} x {N}", host, given, error)
 
 
 def ladder(dtype, N):
+    given = lambda: (numbers("softmax", dtype, ROWS, N, spread=4.0), poisoned(dtype, ROWS, N))  # noqa: E731
+    error = lambda arguments: reference.softmax_error(*map(f64, arguments), dtype)  # noqa: E731
     for version, host in {"three-pass": lessons.SoftmaxThreePass(), "online": lessons.SoftmaxOnline()}.items():
-        yield Case(
-            f"softmax, {version}, {dtype}, {ROWS} x {N}",
-            host,
-            lambda: (numbers("softmax", dtype, ROWS, N, spread=4.0), poisoned(dtype, ROWS, N)),
-            lambda arguments: reference.softmax_error(*map(f64, arguments), dtype),
-        )
+        yield Case(f"softmax, {version}, {dtype}, {ROWS} x {N}", host, given, error)
 
 
 def shipped(dtype, N):

@@ -226,7 +226,8 @@ def _question(trace, order, race: Race, events) -> str:
         return "Is cute.arch.barrier() missing before the memory is used again?"
     if race.hazard == 2 and events[0]["line"] == events[1]["line"]:
         return "Should one thread do it, or is the index wrong?"
-    return "Is cute.arch.barrier() missing between the two?"
+    overlap = ", or do two tensors overlap here" if race.hazard == 2 else ""
+    return f"Is cute.arch.barrier() missing between the two{overlap}?"
 
 
 def _changed_on_one_line(trace, order, race: Race) -> str | None:
@@ -569,13 +570,21 @@ def _barriers_apart(trace, order, race: Race) -> str | None:
     first, second = race.events
     numbers = np.arange(len(trace.events), dtype=np.int64)
     barriers = np.isin(trace.events["op"], (int(Op.BARRIER), int(Op.BARRIER_ARRIVE)))
-    after = numbers[barriers & (order.warp_of == order.warp_of[first]) & (numbers > first)]
+    of_first = numbers[barriers & (order.warp_of == order.warp_of[first])]
     before = numbers[barriers & (order.warp_of == order.warp_of[second]) & (numbers < second)]
-    if not len(after) or not len(before):
+    after, earlier = of_first[of_first > first], of_first[of_first < first]
+    if not len(before):
         return None
-    left, reached = (trace.events[int(i)] for i in (after[0], before[-1]))
-    if left["arg"] == reached["arg"]:
+    reached = trace.events[int(before[-1])]
+    for arrival in trace.events[earlier[-1:]]:
+        if arrival["op"] == int(Op.BARRIER_ARRIVE) and arrival["arg"] == reached["arg"]:
+            return (
+                f"Thread {race.threads[0]} arrives at barrier {arrival['arg']} ({trace.line(arrival).where}) before it does so: is "
+                "that one line too early?"
+            )
+    if not len(after) or trace.events[int(after[0])]["arg"] == reached["arg"]:
         return None
+    left = trace.events[int(after[0])]
     return (
         f"Thread {race.threads[0]} comes to barrier {left['arg']} after it ({trace.line(left).where}), thread {race.threads[1]} to "
         f"barrier {reached['arg']} before ({trace.line(reached).where}): is one barrier meant for both?"

@@ -5,7 +5,7 @@
 | `formula`  | the same wrong number, or one as far off                                                             |
 | `rounding` | what is right: sums, differences or products on the way have lost it                                 |
 | `range`    | what is right, where the kernel has an infinity or NaN: a number on the way does not fit its type     |
-| `both`     | less than half of the error                                                                          |
+| `both`     | a wrong number, and less than half of the error                                                      |
 
 The steps are those that the rounded numbers have taken: a branch that rounding has turned stays turned.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 
 CAUSES = ("formula", "rounding", "range", "both")
-RIGHT = 0.1  # of an error: what may be left of it without rounding
+RIGHT = 1e-5  # of what is wanted, or of the error where that is 0: as far off may float64 and the constants be
 
 
 def cause(got: float, exact: float, wanted: float) -> str:
@@ -23,9 +23,10 @@ def cause(got: float, exact: float, wanted: float) -> str:
     if not math.isfinite(exact) or not math.isfinite(wanted):
         return "formula"
     left, error = abs(exact - wanted), abs(got - wanted)
+    right = left <= RIGHT * (abs(wanted) or error)
     if not math.isfinite(error):
-        return "range" if left <= RIGHT * max(abs(wanted), 1e-30) else "formula"
-    return "rounding" if left <= RIGHT * error else "formula" if left >= error / 2 else "both"
+        return "range" if right else "formula"
+    return "rounding" if right else "formula" if left >= error / 2 else "both"
 
 
 def said(got: float, exact: float, wanted: float) -> str:

@@ -75,7 +75,7 @@ def inline_ptx(ptx_code, *, write_only_types=None, read_only_args=None, read_wri
         text = "[{$r0}],[{$r1}],{$r2},[{$r3}]" + (",{$r4};" if found["hint"] else ";")
         _expect(name, operands, text, types, (), args, 5 if found["hint"] else 4)
         _policy(name, args[4:])
-        return _bulk(name, *args[:4])
+        return bulk(name, *args[:4])
     if not name:
         raise not_simulated("inline_ptx of nothing")
     return _as_assembly(ptx_code, types, args)
@@ -211,12 +211,12 @@ def _place(pointer: m.Pointer, width: int) -> Place | None:
     return Place(coords.base, low, high)
 
 
-def _bulk(name: str, target, source, nbytes, mbar) -> None:
+def bulk(name: str, target, source, nbytes, mbar) -> None:
     """A bulk copy by each active thread, of as many bytes as it says."""
     target, mbar = _pointer(name, target, Space.SMEM, "the target"), _pointer(name, mbar, Space.SMEM, "the mbarrier")
     source = _pointer(name, source, Space.GMEM, "the source")
     if target.rows is not None or mbar.rows is not None:
-        raise not_simulated(f"inline_ptx of {name} to another block of the cluster")
+        raise not_simulated(f"{name} to another block of the cluster")
     g, amount = group(), scalar(nbytes)
     if amount.dtype is not Int32:
         raise refused(f"{name}: the number of bytes must be Int32, got {amount.dtype}")

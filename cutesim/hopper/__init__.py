@@ -166,11 +166,13 @@ def _extend_pipelines() -> None:
             primitives,
             "barrier_cta_sync barrier_cta_arrive bar_warp_sync elect_sync shfl_sync vote_sync griddepcontrol mbarrier_init "
             "mbarrier_arrive mbarrier_arrive_expect_tx mbarrier_wait_parity mbarrier_try_wait_parity barrier_cluster_arrive "
-            "barrier_cluster_arrive_relaxed barrier_cluster_wait mapa "
+            "barrier_cluster_arrive_relaxed barrier_cluster_wait barrier_cta_sync_aligned barrier_cluster_arrive_aligned "
+            "barrier_cluster_wait_aligned cluster_ctarank fence_sc_cluster mapa cp_async_bulk_shared_cluster_global "
             "cp_async_bulk_tensor_shared_cta_global load_ext store_ext cvt_packfloat_f32 ldmatrix",
         ),
         Shfl=names.Tokens("BFLY", "UP", "DOWN", "IDX"),
         VoteSync=names.Tokens("ANY", "ALL", "BALLOT", "UNI"),
+        SharedSpace=names.Tokens("shared_cta", "shared_cluster"),
         GridDepAction=names.Tokens("WAIT", "LAUNCH_DEPENDENTS"),
         MBarrierWait=names.Tokens("TRY", "TEST"),
         TMALoadMode=names.Tokens("TILE", "IM2COL", "IM2COL_W", "IM2COL_W_128", "TILE_GATHER4"),

@@ -2,11 +2,12 @@
 
 | names                                                       | here                                      |
 |-------------------------------------------------------------|-------------------------------------------|
-| `barrier_cta_sync`, `barrier_cta_arrive`, `bar_warp_sync`    | barriers of the block and of a warp       |
+| `barrier_cta_sync`, `barrier_cta_arrive`, `bar_warp_sync`    | barriers of the block and of a warp; aligned or not |
 | `shfl_sync`, `vote_sync`, `elect_sync`, `griddepcontrol`     | as cute.arch has them                     |
 | `mbarrier_init`, `mbarrier_arrive`, `mbarrier_wait_parity`, ... | an mbarrier by a pointer or an array  |
 | `barrier_cluster_arrive`, `barrier_cluster_wait`, `mapa`     | the cluster, as cute.arch has it          |
 | `cp_async_bulk_tensor_shared_cta_global`                     | a box of a tensor map (`plain_maps`)      |
+| `cp_async_bulk_shared_cluster_global`                        | as many bytes as it says, to its own block |
 | `load_ext`, `store_ext`                                      | a number or a vector by a pointer         |
 | `ldmatrix`                                                   | matrices of 8 x 8 numbers of 16 bits      |
 | `cvt_packfloat_f32`                                          | two floats in one register                |
@@ -20,7 +21,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..context import group, not_simulated, refuse_other, refused, wrong_kind
-from ..dialect import packed
+from ..dialect import packed, ptx
 from ..dialect.dialects import Vector, VectorType
 from ..layouts.layout import Layout
 from ..machine import barriers, cluster, mbarriers, warps
@@ -34,6 +35,9 @@ from .arrays import pointer_of
 
 def barrier_cta_sync(barrier_id=0, *, thread_count=None, **_):
     return barriers.barrier(barrier_id=barrier_id, number_of_threads=thread_count)
+
+
+barrier_cta_sync_aligned = barrier_cta_sync
 
 
 def barrier_cta_arrive(barrier_id, thread_count, **_):
@@ -109,6 +113,8 @@ def mbarrier_try_wait_parity(addr, phase, *, time_limit=None, scope=None, order=
 
 barrier_cluster_arrive, barrier_cluster_arrive_relaxed = cluster.cluster_arrive, cluster.cluster_arrive_relaxed
 barrier_cluster_wait = cluster.cluster_wait
+barrier_cluster_arrive_aligned, barrier_cluster_wait_aligned = barrier_cluster_arrive, barrier_cluster_wait
+cluster_ctarank, fence_sc_cluster = cluster.block_idx_in_cluster, barriers.fence_acq_rel_cluster
 
 
 def mapa(addr, cta_rank, *, addrspace=7, **_) -> Pointer:
@@ -128,10 +134,19 @@ def cp_async_bulk_tensor_shared_cta_global(
     plain_maps.copy_box(pointer_of(dst_mem), tma_descriptor, coordinates, pointer_of(mbar))
 
 
+def cp_async_bulk_shared_cluster_global(dst_mem, src_mem, mbar, size, *, multicast_mask=None, **_) -> None:
+    """`size` bytes, a multiple of 16, which count at `mbar`."""
+    if multicast_mask is not None:
+        raise not_simulated("cp_async_bulk_shared_cluster_global with multicast_mask")
+    ptx.bulk("cp_async_bulk_shared_cluster_global", pointer_of(dst_mem), pointer_of(src_mem), size, pointer_of(mbar))
+
+
 # ---- loads, stores, conversions -------------------------------------------------------------------------------------
 
 
-def load_ext(addr, *, dtype=None, count=None, order=None, scope=None, **_):
+def load_ext(addr, *, dtype=None, count=None, order=None, scope=None, shared_space=None, **_):
+    if shared_space is not None:
+        refuse_other("load_ext with shared_space", _word(shared_space), "shared_cta")
     pointer = pointer_of(addr)
     dtype = pointer.dtype if dtype is None else dtype
     return accesses.load(pointer, dtype if count is None else VectorType(count, dtype), sem=order, scope=scope)

@@ -11,6 +11,7 @@ from running import MODES, UNTOUCHED, gives
 from cutesim import NotSimulated
 from cutesim.dialect import names
 from cutesim.simulation import simulate
+from cutesim.values.field import FIELDS
 from cutesim.values.numeric import BFloat16
 
 T = np.arange(32)
@@ -69,6 +70,14 @@ def test_clusters_reach_their_neighbours():
     x = normal(2, 2, 32)
     gives(k.neighbours, x, wanted=x[::-1, ::-1])
     assert "race" in kinds(simulate(k.neighbours, x, x.copy(), False))
+
+
+def test_a_bulk_copy_and_a_view_as_integers_keep_the_exact_numbers():
+    x = normal(9, 2, 128)
+    gives(k.in_bulk, x, wanted=x * np.float32(3))
+    field = FIELDS[0]
+    exact = simulate(k.in_bulk, x, np.zeros_like(x), exact=field).exact["out"]
+    assert (exact == field.multiply(field.encode(x, constants=False), field.encode(3.0))).all()
 
 
 @pytest.mark.parametrize("waits", ["try", "test", "limit"])
@@ -176,6 +185,7 @@ def test_the_compiler_takes_them():
     assert "ld.shared::cluster.b32" in text and "barrier.cluster.arrive.aligned" in text
     said = ptx(k.neighbours, x.reshape(4, 32), torch.zeros((2, 32)), False)
     assert "barrier.cluster.arrive.relaxed" in said
+    assert "cp.async.bulk.shared::cluster.global" in ptx(k.in_bulk, x.reshape(1, 128), x.reshape(1, 128))
     for waits, instruction in (("try", "try_wait"), ("test", "test_wait"), ("limit", "try_wait")):
         assert f"mbarrier.{instruction}.parity" in ptx(k.polled, x, x, waits)
     assert ptx(k.turns, x.reshape(4, 32), x, True, 2).count("mbarrier.init") == 4

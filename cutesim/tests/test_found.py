@@ -270,6 +270,7 @@ LONG, COUNT = np.arange(64, dtype=np.float32), np.zeros(8, np.int32)
     "host, tensors, kind, said",
     [
         (k.acquired_by_one, [LONG, LONG, COUNT, LONG], "race", "barrier() missing after it, so that thread 31 meets"),
+        (k.arrives_early, [LANES, LANES], "race", "before it does so: is that one line too early?"),
         (k.copies_unwritten, [LONG, LONG], "uninitialised", "reads element 40 of s at"),
         (k.unwritten_index, [LANES, LANES], "out of bounds", "is what the index is made of never written?"),
         (k.next_tile, [COUNT, COUNT], "race", "barrier() missing before the memory is used again?"),

@@ -8,12 +8,10 @@ import pytest
 from log import Log, at
 from oracle import racing_lines, unfenced_lines
 
-from cutesim.analysis.accesses import among, distinct, holds
 from cutesim.analysis.races import unfenced, unordered
 from cutesim.trace import FenceKind, Op, Space
 
 LANES = (0, 1, 2)  # lanes that do anything
-PHASES = 3
 MEMORY_FENCES = (FenceKind.CTA, FenceKind.CLUSTER, FenceKind.GPU, FenceKind.GPU, FenceKind.SYS)
 
 
@@ -197,14 +195,3 @@ def test_the_random_traces_have_order_to_find(what):
             kept = (trace.events["op"] != int(Op.FENCE)) | ~np.isin(trace.events["arg"], [int(kind) for kind in fences])
         more += len(found(replace(trace, events=trace.events[kept])) - found(trace)) > 0
     assert more >= least
-
-
-def test_sets_of_numbers_are_numpys():
-    rng = np.random.default_rng(0)
-    for size in (0, 1, 5, 200):
-        numbers, wanted = rng.integers(-3, 20, size), rng.integers(-3, 20, (7, 4))
-        np.testing.assert_array_equal(distinct(numbers), np.unique(numbers))
-        np.testing.assert_array_equal(holds(distinct(numbers), wanted), np.isin(wanted, numbers))
-    ops = rng.integers(0, len(Op), 300).astype(np.int8)
-    found = among(ops, (Op.LOAD, Op.EXIT))
-    np.testing.assert_array_equal(found, np.isin(ops, [int(Op.LOAD), int(Op.EXIT)]))

@@ -38,8 +38,9 @@ def filled(value):
 
 
 FAULTS = "too many bytes|own rank missing|too few bytes|phase reused|no wait|no barrier between|no opening barrier|block gone"
-ONE_WARP = """unwritten_register unwritten_slot init_twice register_out_of_bounds vector_to_boolean counts_from_the_end
-    tile_past_the_end layout_past_the_end sums_a_tensor python_int_in_if float_in_loop len_of_a_tensor""".split()
+ONE_WARP = """unwritten_register unwritten_slot init_twice past_the_buffer misses_a_phase register_out_of_bounds
+    vector_to_boolean counts_from_the_end tile_past_the_end layout_past_the_end sums_a_tensor python_int_in_if
+    float_in_loop len_of_a_tensor""".split()
 STAGES = [
     *(
         (kind, fault)

@@ -34,8 +34,8 @@ def test_a_result_in_which_nothing_is_added_has_no_sum():
 
 @pytest.mark.parametrize("kernel", [k.in_a_chain, k.in_a_tree, k.rescaled])
 def test_rows_that_depend_on_nothing_else_are_called_so(kernel):
-    found = same_bits(k.of_rows(kernel), X, OUT)
-    assert found, found
+    for found in (same_bits(k.of_rows(kernel), X, OUT), same_bits(k.of_so_many_rows(kernel), X, OUT, len(X))):
+        assert found, found
 
 
 @pytest.mark.parametrize(
@@ -66,3 +66,8 @@ def test_too_few_rows_and_as_many_rows_as_columns_are_refused():
 def test_a_finding_is_an_error_that_names_the_kernel():
     with pytest.raises(ValueError, match="has a finding"):
         same_bits(k.of_rows(k.in_a_tree), X[:, :16].copy(), OUT)
+
+
+def test_without_checks_no_order_is_tried():
+    found = same_bits(k.of_rows(k.by_atomics), X, np.zeros(32, np.float32), check=False)
+    assert found and "orders of the warps were not tried" in str(found)

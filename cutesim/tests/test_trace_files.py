@@ -100,17 +100,6 @@ def test_a_trace_of_another_version_says_so(tmp_path):
             Trace.load(tmp_path / name)
 
 
-def test_a_file_that_is_no_trace_says_so(tmp_path):
-    (tmp_path / "a.txt").write_text("not a trace")
-    np.savez(tmp_path / "b.npz", x=np.zeros(3))
-    with pytest.raises(ValueError, match="a.txt is not a trace: it is no .npz file"):
-        Trace.load(tmp_path / "a.txt")
-    with pytest.raises(ValueError, match="b.npz is a trace of format 1"):
-        Trace.load(tmp_path / "b.npz")
-    with pytest.raises(FileNotFoundError):
-        Trace.load(tmp_path / "none.npz")
-
-
 def test_a_damaged_trace_says_so(tmp_path):
     of_a_cluster().save(tmp_path / "a.npz")
     whole = (tmp_path / "a.npz").read_bytes()

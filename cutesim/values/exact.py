@@ -72,6 +72,8 @@ class Exact(np.ndarray):
                     own, *_each(plain, args[1:place]), other, *_each(plain, args[place + 1 :]), **_each(plain, kwargs)
                 )
             return None
+        if function is np.broadcast_arrays:
+            return [np.broadcast_to(x, np.broadcast_shapes(*map(np.shape, args))) for x in args]
         result = function(*_each(plain, args), **_each(plain, kwargs))
         if function is np.clip:
             return np.minimum(np.maximum(args[0], args[1]), args[2])

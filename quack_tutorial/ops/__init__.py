@@ -7,6 +7,7 @@
 | `layernorm`               | LayerNorm over the last dimension                     | input, weight, bias       |
 | `cross_entropy`           | cross-entropy of rows of logits with class indices    | input                     |
 | `cross_entropy_with_grad` | the losses and the gradient of their sum, in one pass |                           |
+| `linear_cross_entropy`    | the same of rows of input @ linear_weight.T, some rows at a time | input, linear_weight |
 | `RMSNorm`, `LayerNorm`, `CrossEntropyLoss` | the same as modules, in place of torch.nn's |                  |
 
 The last line's classes are in `modules`; what is called is in the module of its name. Arguments are torch's, but for
@@ -42,6 +43,7 @@ comes out).
 """
 
 from quack_tutorial.ops.cross_entropy import cross_entropy, cross_entropy_with_grad
+from quack_tutorial.ops.linear_cross_entropy import linear_cross_entropy
 from quack_tutorial.ops.norms import layernorm, rmsnorm
 from quack_tutorial.ops.softmax import softmax
 
@@ -52,6 +54,7 @@ __all__ = [
     "cross_entropy",
     "cross_entropy_with_grad",
     "layernorm",
+    "linear_cross_entropy",
     "rmsnorm",
     "softmax",
 ]

@@ -295,14 +295,14 @@ def _prepare_backward(input, target, dloss, lse, scale):
     return launch
 
 
-def _with_grad(input, target, ignore_index):
-    """(losses, gradient of their sum)."""
+def _with_grad(input, target, ignore_index, in_place=False):
+    """(losses, gradient of their sum), the latter where input was if that may be."""
     fits = input.dim() == 2 and target.dim() == 1 and target.size(0) == input.size(0)
     key = ignore_index, launches.launch_key(input), target.dtype, target.device, fits
     launch = _fused_launches.get(key) or launches.keep(
         _fused_launches, key, _prepare_fused(input, target, ignore_index)
     )
-    return launch(input, target)
+    return launch(input, target, in_place)
 
 
 def _prepare_fused(input, target, ignore_index):
@@ -311,13 +311,14 @@ def _prepare_fused(input, target, ignore_index):
     launches.check_rows("cross_entropy_with_grad", input, TORCHS)
     x, empty_like = launches.as_rows("cross_entropy_with_grad", input), launches.contiguous_like(input)
     promise = launches.promise(x, launches.one_row(x))
-    kernel = _fused_kernel(x.device.type, launches.DTYPE_NAMES[x.dtype], _index(target), x.shape[1], promise)
+    kernel, at_once = _fused_kernel(x.device.type, launches.DTYPE_NAMES[x.dtype], _index(target), x.shape[1], promise)
     run, is_matrix, of_bytes = _checked_on_cpu(kernel, x), x is input, target.dtype is torch.uint8
 
-    def launch(input, target):
+    def launch(input, target, in_place=False):
         if of_bytes or target.stride(0) != 1:
             target = _as_index(target)
-        losses, dx = torch.empty_like(target, dtype=torch.float32), empty_like(input)
+        losses = torch.empty_like(target, dtype=torch.float32)
+        dx = input if in_place and at_once and len(input) % at_once == 0 else empty_like(input)
         if input.shape[0]:
             x = input if is_matrix else launches.as_rows("cross_entropy_with_grad", input)
             run(x, target, losses, None, dx, ignore_index)
@@ -391,9 +392,11 @@ def _kernel(device, dtype, out, index, N, promise, lse_rank, reduced=None):
 
 @cache
 def _fused_kernel(device, dtype, index, N, promise):
-    return launches.runner_for(
-        device, *CROSS_ENTROPY_FUSED.launch(launches.rows(device, dtype, N, promise), target=index)
-    )
+    """(the launch, of how many rows' multiples the gradients may lie where the rows did; 0: of none)."""
+    kernel, specs = CROSS_ENTROPY_FUSED.launch(launches.rows(device, dtype, N, promise), target=index)
+    # Warps meet after all have read the target's logit, lanes do not. Threads beyond the last row read that row, at any time.
+    at_once = max(1, kernel.config.blocks_together) if kernel.config.threads_per_row > 32 else 0
+    return launches.runner_for(device, kernel, specs), at_once
 
 
 def _lse_spec(rank):

@@ -119,14 +119,6 @@ def test_a_sweep_is_written_and_gone_on_with(gpu, tmp_path, capsys):
     assert run(*more) == 0  # nothing left to do
 
 
-def test_a_cell_measured_again_is_so_with_the_providers_that_it_had(gpu, tmp_path):
-    words = ("softmax", *SMALL, "--n", "256", "--out", tmp_path / "r.json")
-    assert run(*words, "--providers", "ours,quack") == 0
-    assert run(*words, "--providers", "ours,compile", "--resume") == 0
-    (cell,) = records.load(tmp_path / "r.json").cells
-    assert [result.provider for result in cell.results] == ["ours", "compile", "quack"]
-
-
 def test_what_is_in_a_file_is_not_written_over_or_mixed(gpu, tmp_path, capsys):
     out = tmp_path / "r.json"
     assert run("softmax", *SMALL, "--n", "256", "--out", out) == 0
@@ -156,20 +148,3 @@ def test_without_what_our_own_kernels_import_nothing_is_measured(gpu, tmp_path, 
     assert "our own kernels need is not here (ImportError: libruntime.so" in said.err
     assert said.err.count("\n") == 1
     assert "GB/s" not in said.out and not (tmp_path / "r.json").exists()
-
-
-def test_public_calls_have_records_and_commands_of_their_own(gpu, tmp_path, capsys):
-    for operations, flag in (
-        ("cross-entropy,cross-entropy-backward", "public"),
-        ("cross-entropy-backward", "public-mean"),
-    ):
-        found = run(operations, "--dtype", "bfloat16", "--n", "256", "--out", tmp_path, f"--{flag}")
-        assert found == 0
-        for name in operations.split(","):
-            record = records.load(tmp_path / f"{name}-{flag}.json")
-            assert record.series == flag.replace("-", " ") and len(record.cells) == 1
-            assert f"--n 256 --{flag} --out {name}-{flag}.json" in record.command
-    said = capsys.readouterr().out
-    assert "cross-entropy backward: ours, eager, compile, compile tuned, quack\n" in said
-    with pytest.raises(SystemExit):
-        parsed("--public", "--ladder")

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import time
-import types
 
 import pytest
 
@@ -98,33 +97,6 @@ def test_others_have_the_gpu_while_torch_compiles(torch_alone, path):
     assert not lock.held
 
 
-def test_others_have_the_gpu_while_triton_compiles(torch_alone, monkeypatch, path):
-    _, uses, _ = torch_alone
-    lock, during = GpuLock(path), []
-
-    def compile_kernel(source):
-        during.append(lock.held)
-        if source == "wrong":
-            raise ValueError(source)
-        return source.upper()
-
-    compiler = types.SimpleNamespace(compile=compile_kernel)
-    triton = types.SimpleNamespace(compile=compile_kernel, compiler=compiler)
-    monkeypatch.setitem(sys.modules, "triton", triton)
-    gpu_lock.give_while_compiling(lock)
-    gpu_lock.give_while_compiling(lock)
-    assert triton.compile("a") == "A" and not lock.held
-    with lock:
-        # as in what torch tries when a kernel is first called
-        assert triton.compile("b") == "B" and lock.held
-        # as in a kernel of a peer that is first called
-        assert triton.compiler.compile("c") == "C" and lock.held
-        with pytest.raises(ValueError):
-            triton.compile("wrong")
-        assert lock.held
-    assert during == [False] * 4
-
-
 def test_inductor_has_what_is_changed_of_it():
     """The names that `give_while_compiling` changes, in the torch that is here."""
     pytest.importorskip("torch")
@@ -132,18 +104,6 @@ def test_inductor_has_what_is_changed_of_it():
     assert callable(heuristics.CachingAutotuner._make_launchers)
     assert callable(codegen.TritonScheduling.benchmark_codegened_module)
     assert callable(type(benchmarking.benchmarker).benchmark_gpu)
-
-
-def test_what_is_chosen_by_timing_is_chosen_alone(torch_alone, path):
-    from torch._dynamo.callback import CallbackTrigger, callback_handler
-
-    lock = GpuLock(path)
-    gpu_lock.give_while_compiling(lock)
-    with lock:
-        for kind in CallbackTrigger:
-            with callback_handler.install_callbacks(kind, "0/0"):
-                assert lock.held == (kind not in (CallbackTrigger.DYNAMO, CallbackTrigger.LAZY_BACKWARD))
-            assert lock.held
 
 
 WORKER = """

@@ -44,36 +44,11 @@ class Once:
 
 def test_every_way_gives_the_loss_and_both_gradients():
     shape = head.measure(6, 4, 40, Once(), "cpu", torch.float32)
-    assert set(shape["ways"]) == {"stock", "ours", "ours, in pieces", "matrix products"}
+    ours = {"ours", "ours, in pieces", "ours, quarters"}
+    assert set(shape["ways"]) == ours | {"stock", "torch, in pieces", "matrix products"}
     for name, way in shape["ways"].items():
         assert way["samples_ms"] == [1.0]
         if name != "matrix products":
             assert way["loss_error"] < 1e-6 and way["gradient_error"] < 1e-6
             assert way["peak_bytes"] == 2 * 4 * (6 * 4 + 40 * 4) + 8 * 6
     assert "matrix products" in head.said(shape)
-
-
-@pytest.mark.parametrize("piece", [2, 4, 6])
-def test_pieces_add_up_to_the_whole(piece):
-    hidden, weight = torch.randn(6, 4), torch.randn(40, 4)
-    target = torch.randint(40, (6,))
-    mine, theirs = ([x.clone().requires_grad_() for x in (hidden, weight)] for _ in range(2))
-    (3 * head.in_pieces(*mine, target, piece)).backward()
-    exact = [x.double() for x in theirs]
-    loss = 3 * torch.nn.functional.cross_entropy(exact[0] @ exact[1].T, target)
-    loss.backward()
-    for one, other in zip(mine, theirs):
-        torch.testing.assert_close(one.grad, other.grad, atol=1e-6, rtol=1e-5)
-    found = head.reference(hidden, weight, target, piece)
-    assert 3 * found[0] == pytest.approx(loss.item(), rel=1e-5)
-    torch.testing.assert_close(3 * found[2], theirs[1].grad, atol=1e-6, rtol=1e-5)
-
-
-def test_a_way_that_fails_leaves_the_others(monkeypatch):
-    def broken(*_):
-        raise ModuleNotFoundError("no such library")
-
-    monkeypatch.setattr(head, "ways", lambda *_: {"Liger": broken, "stock": head.stock})
-    ways = head.measure(4, 4, 40, Once(), "cpu", torch.float32)["ways"]
-    assert ways["Liger"] == {"status": "failed", "message": "ModuleNotFoundError: no such library"}
-    assert ways["stock"]["status"] == "ok"

@@ -69,13 +69,3 @@ def test_the_chart_says_what_the_record_says_or_that_there_is_none():
     assert "Overlap saves the template 1.50 of 4.0 us at 2,048 x 1,024 float32" in chart.summary
     assert chart.rows[0] == ("float32, 2,048 x 1,024", "copy", "2.00", "1,200", "100%", "25%")
     assert chart.rows[2][4] == "80%" and chart._repr_html_().count("<svg") == 2
-
-
-def test_only_the_overlapping_template_waits_for_the_kernel_ahead():
-    pytest.importorskip("cutlass", reason="CuTe DSL is not installed")
-    from bench import ours
-
-    kernels = levels.kernels(ours.contiguous_rows("float32", 1024), sms=132)
-    texts = {name: compiler.ptx(host, *specs) for name, (host, specs) in kernels.items()}
-    waits = {name: text.count("griddepcontrol") for name, text in texts.items()}
-    assert waits == {"warp tile": 0, "template": 0, "overlapping": 2, "what ships": 0}

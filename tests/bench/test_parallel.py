@@ -54,37 +54,6 @@ def test_the_chapters_chart_says_what_the_record_says_or_that_there_is_none(tmp_
     assert "model" not in chart._repr_html_()
 
 
-def made(ranks, M, N):
-    """A cell whose parts follow a rule."""
-    logits = M * N / ranks
-    us = {"kernel": 40 + logits / 1e6, "pairs gradient": 30 + 2 * logits / 1e6}
-    us |= {"one GPU gradient": 2 * M * N / 1e6, "one GPU loss": M * N / 1e6}
-    us |= {"pairs loss": us["kernel"] + 30 + 3 * ranks + ranks * M / 1e3}
-    return records.Cell("bfloat16", M, N, ranks, us, {}, {}, {})
-
-
-def test_the_model_of_more_gpus_finds_the_rule_that_the_parts_follow():
-    found = [
-        records.Parallel(RECORD | {"ranks": ranks}, tuple(
-            made(ranks, M, N) for M in (4096, 16384) for N in (32000, 151936)
-        ))
-        for ranks in (1, 2, 4)
-    ]  # fmt: skip
-    assert records.model(found[:2]) is None
-    model = records.model(found)
-    assert model.off < 1e-9
-    right = made(16, 4096, 151936)
-    parts = model.parts_us(4096, 151936, 16)
-    assert parts == pytest.approx(
-        {"kernel": right.us["kernel"], "exchange": right.exchange_us, "gradient": right.us["pairs gradient"]}
-    )
-    assert model.speed_up(4096, 151936, 16) == pytest.approx(right.speed_up)
-    pytest.importorskip("matplotlib")
-    from quack_tutorial.figures import training as charts
-
-    assert "a model fitted to the measured parts" in charts.scaling(found, model)._repr_html_()
-
-
 def test_the_published_records_are_right_and_hold_together():
     found = records.load()
     assert {record.ranks for record in found} >= {1, 2, 4}

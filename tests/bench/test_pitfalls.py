@@ -8,7 +8,6 @@ from bench import pitfalls
 from quack_tutorial import card
 from quack_tutorial.records import pitfalls as records
 from quack_tutorial.records import save
-from tests.nvml import Nvml
 
 HEAD = {"device": "NVIDIA H200", "driver": "0.0"}
 HEAD |= {"date": "2026-01-02 03:04", "versions": {"torch": "0.0"}}
@@ -76,12 +75,3 @@ def test_host_times_are_those_of_the_record():
     assert 1 < records.host_us("softmax") < 100
     with pytest.raises(KeyError, match="no host time"):
         records.host_us("softmax", provider="nobody")
-
-
-def test_a_gpus_state_is_what_nvml_says(monkeypatch):
-    nvml = Nvml(ClockInfo=1980, PowerUsage=650_500)
-    monkeypatch.setattr(pitfalls.machine, "load_nvml", lambda: nvml)
-    # what it does not know is left out
-    assert pitfalls.gpu_state() == {"sm_mhz": 1980, "watts": 650.5}
-    monkeypatch.setattr(pitfalls.machine, "load_nvml", lambda: None)
-    assert pitfalls.gpu_state() == {}

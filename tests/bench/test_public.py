@@ -1,6 +1,5 @@
 """The public calls that `bench --public` times, on the CPU: right results, and what results say."""
 
-import dataclasses
 import sys
 
 import pytest
@@ -9,10 +8,9 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from bench import correctness, public
 from quack_tutorial.operations import OPERATIONS, cross_entropy
-from quack_tutorial.records import bench as records
 from quack_tutorial.records import cells
 from quack_tutorial.records.cells import PUBLIC, PUBLIC_MEAN, PUBLIC_SERIES
-from tests.bench import host_gpu, synthetic
+from tests.bench import host_gpu
 
 M, N = 16, 96
 CALLS = [(name, series) for series in PUBLIC_SERIES for name in public.operations(series)]
@@ -61,35 +59,6 @@ def test_what_is_timed_has_a_row_in_the_table_and_torch_s_calls_beside_ours():
     said = "copy has no series 'public'; there is softmax, softmax backward"
     with pytest.raises(ValueError, match=said):
         public.calls_of("copy", PUBLIC)
-
-
-def test_results_say_how_ours_compare_in_a_row_and_alone(tmp_path, capsys):
-    from quack_tutorial import cli
-
-    for series, ours_us in ((PUBLIC, 40.0), (PUBLIC_MEAN, 50.0)):
-        cell = synthetic.cell(operation="cross-entropy backward", ours_us=ours_us)
-        alone = {"ours": 50.0, "eager": 75.0, "quack": 45.0}
-        timed = tuple(dataclasses.replace(r, do_bench_us=alone[r.provider]) for r in cell.results)
-        made = synthetic.record(
-            dataclasses.replace(cell, results=timed), operation="cross-entropy backward", series=series
-        )
-        records.save(made, tmp_path / f"{series}.json".replace(" ", "-"))
-    assert cli.main(["results", "--public", "--records", str(tmp_path)]) == 0
-    said = capsys.readouterr().out
-    assert (
-        "cross-entropy backward bfloat16 8192 x 4096  pass     quack      1.025 +- 0.000  1.500 1.500  1.025 0.900"
-        in said
-    )
-    assert (
-        "cross-entropy backward bfloat16 8192 x 4096  slower   quack      0.820 +- 0.000  1.200 1.500  0.820 0.900"
-        in said
-    )
-    assert said.count(": the public calls.") == said.count(": the gradient of the mean.") == 1
-    assert "1 of 2 cells pass" in said
-    # They are no part of what the kernels' own table and curves show.
-    assert cli.main(["results", "--records", str(tmp_path)]) == 1
-    assert "no cell is measured yet" in capsys.readouterr().err
-    assert records.load_records(tmp_path) == []
 
 
 def test_a_cell_of_public_calls_from_start_to_end(monkeypatch):

@@ -4,11 +4,9 @@ import argparse
 import functools
 import io
 import json
-import os
 import re
 import sys
 import tarfile
-import time
 from pathlib import Path
 
 import pytest
@@ -99,29 +97,6 @@ def test_what_is_missing_is_measured_once_and_packed(folder, root, tmp_path, cap
     assert (tmp_path / "taken/h100/bench/softmax.json").exists()
 
 
-def test_host_times_are_of_kernels_that_an_earlier_process_kept(folder, root):
-    (folder / "host").mkdir()
-    gpu = FakeGPU(root)
-    assert record.measure(items("host"), folder, parsed(), gpu, HERE) == 0
-    assert [name for name, _ in gpu.seen] == ["record_host.py"] * 2
-    assert os.environ["QUACK_TUTORIAL_CACHE"]
-    assert record.left(*items("host"), folder, 8) == 0
-
-
-def test_what_takes_too_long_or_cannot_be_imported_is_left(folder, root, capsys, monkeypatch):
-    gpu = FakeGPU(root)
-    found = record.measure(items("memory", "levels"), folder, parsed("--minutes", "1"), gpu, HERE)
-    assert found == 0
-    assert [name for name, _ in gpu.seen] == ["levels"]
-    left = "memory +1 missing, about 1.7 minutes: left, for 1.0 minutes are not enough"
-    assert re.search(left, capsys.readouterr().out)
-    monkeypatch.setattr(record, "find_spec", lambda name: None)
-    gpu.seen.clear()
-    assert record.measure(items("outputs"), folder, parsed(), gpu, HERE) == 0 and not gpu.seen
-    said = capsys.readouterr().out
-    assert "left, for nbclient and ipykernel and jupytext cannot be imported here" in said
-
-
 @pytest.mark.parametrize(
     "other, why", [({"driver": "570"}, "driver"), ({"versions": {"torch": "2.10.0"}}, "torch"), ({"versions": {}}, "")]
 )
@@ -171,16 +146,6 @@ def test_a_pack_writes_into_cards_folders_alone(tmp_path, monkeypatch, capsys, n
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [file]
 
 
-def test_a_broken_or_empty_pack_writes_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(records, "FOLDER", tmp_path / "records")
-    whole = packed(tmp_path / "pack.tar.gz", ("h100/memory.json", tarfile.REGTYPE, "")).read_bytes()
-    cases = (whole[: len(whole) // 2], b"words", packed(tmp_path / "empty.tar.gz").read_bytes())
-    for content in cases:
-        (tmp_path / "broken.tar.gz").write_bytes(content)
-        assert record.take(tmp_path / "broken.tar.gz") == 1
-    assert not (tmp_path / "records").exists()
-
-
 def test_a_broken_record_is_named_and_left(folder, monkeypatch, capsys):
     monkeypatch.setenv("QUACK_TUTORIAL_CARD", "h100")
     monkeypatch.setattr(records, "FOLDER", folder.parent)
@@ -189,20 +154,3 @@ def test_a_broken_record_is_named_and_left(folder, monkeypatch, capsys):
             (folder / f"{name}.json").write_text(content)
             assert record.run(parsed(item)) == 1 and str(folder / name) in capsys.readouterr().err
             assert (folder / f"{name}.json").read_text() == content
-
-
-def test_ctrl_c_ends_what_was_started(tmp_path, monkeypatch):
-    started = tmp_path / "pid"
-    code = f"import os, time; open({str(started)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
-
-    def interrupted(process, timeout=None):
-        while not (started.exists() and started.read_text()):
-            time.sleep(0.01)
-        monkeypatch.undo()
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(record.subprocess.Popen, "wait", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        record.in_its_time([sys.executable, "-c", code], float("inf"))
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(started.read_text()), 0)

@@ -2,9 +2,7 @@
 
 import functools
 import sys
-import threading
 import time
-from collections import deque
 from pathlib import Path
 
 import pytest
@@ -78,40 +76,6 @@ def test_a_provider_that_has_too_little_memory_alone_is_recorded(worker):
     assert found.cell.result("ours").status == "ok"
 
 
-def test_idle_workers_leave_their_memory_to_a_cell_that_is_alone_and_come_back(worker):
-    keys = [CellKey("softmax", "bfloat16", 8192, 64 * n) for n in range(1, 5)]
-    processes, alone = [], []
-
-    class Heard(sweep.Worker):
-        def measure(self, request, *rest):
-            alone.append(request["alone"])
-            return super().measure(request, *rest)
-
-    def start(**own):
-        processes.append(Heard(worker("good").args[0], **own))
-        return processes[-1]
-
-    sharing = sweep_of(keys, start, workers=3)
-    for place in range(3):
-        sharing.begin(place)
-    sharing.alone.add(sharing.next_key(0))
-    busy = sharing.next_key(1)
-    assert sharing.measure(keys[0], 0).cell.N == 64
-    assert [one.process.poll() is None for one in processes] == [True, True, False]
-    assert sharing.measure(busy, 1).cell.N == 128
-    assert sharing.measure(sharing.next_key(2), 2).cell.N == 192
-    assert len(processes) == 4 and alone == [True, False, False]
-    sharing.stop()
-
-
-def sweep_of(keys, start=None, workers=3):
-    """A sweep whose places are not served."""
-    asked = {"rounds": 7, "do_bench": True, "series": "peers"}
-    sharing = sweep._Sweep(deque(keys), lambda key: PROVIDERS, asked, None, lambda *_: None, start, None, workers, "")
-    sharing.fits = lambda key, place: True
-    return sharing
-
-
 def test_workers_of_a_gpu_share_its_lock_and_the_processors(worker, monkeypatch):
     keys = [CellKey("softmax", "bfloat16", 8192, 64 * n) for n in range(1, 9)]
     monkeypatch.setattr(sweep.os, "cpu_count", lambda: 24)
@@ -126,21 +90,6 @@ def test_workers_of_a_gpu_share_its_lock_and_the_processors(worker, monkeypatch)
     assert {(measured.cell.gpu, measured.cell.workers) for measured in found} <= {(0, 3), (1, 3)}
     assert sorted(gpu for gpu, _, _ in seen) == [0, 0, 0, 1, 1, 1]
     assert len({lock for _, lock, _ in seen}) == 2 and {threads for *_, threads in seen} == {"4"}
-
-
-def test_what_does_not_fit_beside_the_others_waits_and_what_comes_after_it_does_not():
-    attendance = sweep_of(["large", "as large", "small"])
-    attendance.fits = lambda key, place: key == "small" or not attendance.running
-    assert attendance.next_key(0) == "large" and attendance.next_key(1) == "small"
-    found = []
-    waiting = threading.Thread(target=lambda: found.append(attendance.next_key(2)))
-    waiting.start()
-    attendance.leave(1)
-    waiting.join(0.3)
-    assert waiting.is_alive() and not found
-    attendance.leave(0)
-    waiting.join()
-    assert found == ["as large"] and attendance.next_key(0) is None
 
 
 @pytest.mark.parametrize("M, N", [(32768, 131072), (262144, 262144)])  # the second is larger than an H200's memory

@@ -1,7 +1,5 @@
 """`quack-tutorial model`: what a variant leaves in the record, and what the chapter reads from it."""
 
-import sys
-import types
 from dataclasses import replace
 
 import pytest
@@ -9,7 +7,6 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from bench import training
-from quack_tutorial import cli, machine
 from quack_tutorial.records import save
 from quack_tutorial.records import training as records
 
@@ -58,31 +55,3 @@ def test_the_chapter_draws_a_record_as_it_was_written_or_says_that_there_is_none
     assert "drift: ours, 3.0 ms. Least" in charts.costs(found)._repr_html_()
     assert charts.losses(found).rows[1] == ("ours", "3.0000", "1.7500", "+0.0000")
     assert "Measured on NVIDIA H200" in charts.losses(found)._repr_html_()
-
-
-def test_a_process_that_ends_badly_leaves_its_last_words():
-    python = (sys.executable, "-c", "raise RuntimeError('the GPU is gone')")
-    found = training.in_own_process("ours", SMALL, python)
-    assert found == {"name": "ours", "status": "failed", "message": "RuntimeError: the GPU is gone"}
-
-
-def test_the_command_goes_on_and_says_what_failed(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(machine, "detect", lambda: types.SimpleNamespace(device="cuda", driver="0.0"))
-    here, out = {"device": "NVIDIA H200", "versions": {"torch": "0.0"}}, tmp_path / "h200.json"
-
-    def trained(name, sizes):
-        failed = {"name": name, "status": "failed", "message": "ImportError: no quack"}
-        return failed if name == "QuACK" else variant(name) | {"machine": dict(here)}
-
-    def run(*names):
-        status = cli.main(["model", "--out", str(out), *(word for name in names for word in ("--only", name))])
-        return status, [v.name for v in records.load(out).variants]
-
-    monkeypatch.setattr(training, "in_own_process", trained)
-    assert run("ours") == (0, ["ours"]) and run("stock") == (0, ["stock", "ours"])
-    here["versions"] = {"torch": "0.1"}  # other versions begin a new record
-    assert run("QuACK", "Liger") == (1, ["Liger"])
-    assert records.load(out).failed == {"QuACK": "ImportError: no quack"}
-    said = capsys.readouterr().out
-    assert "ours: 5.00 ms a step, 3.00 GB at most, loss 3.000 to 1.000" in said
-    assert "QuACK: failed (ImportError: no quack)" in said

@@ -139,11 +139,6 @@ def test_a_chart_follows_the_pages_colours_and_asks_for_nothing(chart):
     assert (checked.wrong, checked.open) == ([], [])
 
 
-def test_two_charts_on_a_page_share_no_id():
-    ids = Checker(throughput(records())._repr_html_() + ladder(versions())._repr_html_()).ids
-    assert len(ids) == len(set(ids))
-
-
 def test_a_version_leads_to_the_section_with_its_code(root, monkeypatch):
     from docutils.nodes import make_id
 
@@ -191,13 +186,6 @@ def test_every_recorded_ceiling_has_a_name():
             ceilings = [row["ceiling"] for row in flat([record])]
             plain = [name for name in ceilings if not name.startswith("own tile")]
             assert ruler(plain) != PLAIN, (record.operation, series)
-
-
-def test_the_climb_can_stop_half_way():
-    chart = climb(versions(), "softmax", "float32", versions=("three passes",))
-    assert [row[0] for row in chart.rows] == ["three passes"]
-    with pytest.raises(ValueError, match="none of the versions cluster is recorded"):
-        climb(versions(), "softmax", "float32", versions=("cluster",))
 
 
 CEILINGS = {  # by what they are called in short

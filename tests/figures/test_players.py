@@ -14,7 +14,6 @@ from cutesim.trace import Finding
 from quack_tutorial import figures
 from quack_tutorial.figures import Box, Frame, Player, Scene, theme
 from quack_tutorial.figures.player import run_lengths
-from quack_tutorial.figures.scene import PHONE
 from quack_tutorial.figures.wording import short
 from tests.figures import traces
 
@@ -301,14 +300,6 @@ def test_butterfly_shows_what_the_trace_and_the_additions_give():
     assert frames[5].source.startswith("other = cute.arch.shuffle")
 
 
-def test_butterfly_wants_values():
-    trace = traces.butterfly()
-    bare = type(trace)(**{**vars(trace), "events": trace.events.copy()})
-    bare.events["values"] = -1
-    with pytest.raises(ValueError, match=r"record it with simulate\(..., values=True\)"):
-        figures.butterfly(bare)
-
-
 TRACES = {
     "butterfly": traces.butterfly(),
     "block": traces.block_reduce().trace,
@@ -339,16 +330,6 @@ def test_what_a_trace_does_not_have_is_named(figure, trace, given, said):
         getattr(figures, figure)(TRACES[trace], **given)
 
 
-# Block reduce --------------------------------------------------------------------------------------------------------
-
-
-def test_block_reduce_draws_8_warps_of_16():
-    player = figures.block_reduce(traces.block_reduce(warps=16).trace)
-    assert len(player.scene.boxes) == 8 * 32 + 16
-    assert "8 warps more not drawn" in player.origin
-    assert player.frames[-1].texts[8 * 32 :] == tuple(short(1024 * w + 496) for w in range(16))
-
-
 # Coalescing ----------------------------------------------------------------------------------------------------------
 
 
@@ -363,13 +344,6 @@ def test_sectors_of_a_request(stride, nbytes, offset, sectors):
 
 
 # Lanes, races, tiles -------------------------------------------------------------------------------------------------
-
-
-def test_lanes_that_take_no_part_are_idle():
-    frames = figures.lanes(traces.block_reduce().trace).frames
-    frame = next(frame for frame in frames if frame.source == "buffer[warp] = value")
-    assert frame.roles[-32:] == "w" + "i" * 31
-    assert frame.texts[-32:] == ("496", *"·" * 31)
 
 
 def test_elements_have_their_number_in_the_tensor():
@@ -388,18 +362,6 @@ def test_a_missing_barrier_stands_in_its_column_before_the_later_access():
         for k, row in ((0, store), (1, load)):
             barrier, access = scene.boxes[k - 2], scene.boxes[row]
             assert barrier.x == access.x and (barrier.y < access.y) == (row == load)
-
-
-def test_narrow_pictures_fit_a_phone_and_hold_the_same_boxes():
-    for name in ("lanes", "butterfly", "block_reduce", "race", "coalescing"):
-        scene = gallery()[name].scene
-        assert len(scene.narrow.boxes) == len(scene.boxes)
-        assert scene.narrow.width <= 326
-        for box in scene.narrow.boxes:
-            assert box.x >= 0 and box.x + box.width <= scene.narrow.width
-            assert box.y + box.height <= scene.narrow.height
-        corners = {(box.x, box.y) for box in scene.narrow.boxes}
-        assert len(corners) == len(scene.boxes)
 
 
 def test_a_run_without_a_race_says_so(capsys):
@@ -446,37 +408,6 @@ def test_a_small_tile_has_a_table_of_the_other_direction():
     html = figure._repr_html_()
     assert html.count('<g data-part="boxes"') == 2 and 'data-side="table"' in html
     assert 'data-side="table"' not in figures.tv_layout(*np.indices((20, 16)))._repr_html_()
-
-
-def test_a_tile_is_told_in_words_too():
-    right = figures.tv_layout([[0, 0, 1, 1]], [[0, 1, 0, 1]])
-    wrong = figures.tv_layout([[0, 1, 0, 1]], [[0, 0, 1, 1]])
-    held = "thread 0: value 0 (row 0, column 0), value 1 (row 0, column 1)"
-    assert repr(right).splitlines()[1] == held and held in right._repr_html_()
-    assert held not in wrong._repr_html_()
-    assert repr(figures.tv_layout(*np.indices((20, 16)))).endswith("and so on, to thread 19")
-
-
-@pytest.mark.parametrize("shape", [(4, 8), (2, 16), (3, 20), (2, 32), (4, 40)])
-def test_a_wide_tile_comes_in_pieces_on_a_phone(shape):
-    figure = figures.tv_layout(*np.indices(shape))
-    wide, html = figure.scene(), figure._repr_html_()
-    found = wide.narrow is None
-    assert found == (wide.width <= PHONE) == ("qt-narrow" not in html.partition("</style>")[2])
-    narrow = wide.narrow or wide
-    assert narrow.width <= PHONE and len(narrow.boxes) == len(wide.boxes) == shape[0] * shape[1]
-    corners = {(box.x, box.y) for box in narrow.boxes}
-    assert len(corners) == len(narrow.boxes)
-    assert all(box.y + box.height < narrow.height for box in narrow.boxes)
-    # each element's thread and value stand in its own box, wherever that is
-    holders = [label for label in narrow.labels if label.kind in ("cell", "tiny")]
-    for (row, column), box in zip(np.ndindex(shape), narrow.boxes):
-        inside = [
-            label.text.strip("TV")
-            for label in holders
-            if box.x < label.x < box.x + box.width and box.y < label.y < box.y + box.height
-        ]
-        assert inside == ([str(row), str(column)] if figure.texts_shown else [])
 
 
 def test_a_tile_may_have_elements_that_nobody_holds():

@@ -3,15 +3,14 @@
 import json
 import re
 from dataclasses import replace
-from math import nan
 from pathlib import Path
 
 import pytest
 
-from quack_tutorial import card, cost
-from quack_tutorial.figures import code_diff, heat_map, last_rungs, rung, rungs, tuning
+from quack_tutorial import cost
+from quack_tutorial.figures import code_diff, heat_map, last_rungs, rung, tuning
 from quack_tutorial.records import bench as records
-from quack_tutorial.records import compiled, folder, memory
+from quack_tutorial.records import folder, memory
 from tests.figures.test_players import Checker
 
 
@@ -88,26 +87,6 @@ def test_differences_of_versions(snapshot):
     assert "test_rungs.py, from line" in code_diff(Before, After).where
 
 
-def test_lines_between_two_changes_are_dots():
-    from quack_tutorial.figures.code import changed_lines
-
-    found = [sign for sign, _ in changed_lines(list("abcd"), list("xbcy"))]
-    assert found == ["-", "+", " ", "-", "+"]
-
-
-def test_each_version_of_a_ladder_differs_from_the_one_before():
-    from quack_tutorial.kernels import rmsnorm, softmax
-
-    for module, last, count in ((softmax, "SoftmaxAnyAddress", 14), (rmsnorm, "RMSNormWeightsOnce", 12)):
-        own = {
-            name: thing for name, thing in vars(module).items() if getattr(thing, "__module__", "") == module.__name__
-        }
-        versions = [name for name in own if name.startswith(last[:7]) and "Backward" not in name]
-        assert versions[-1] == last and len(versions) == count == len(module.LADDER)
-        for old, new in zip(versions, versions[1:]):
-            assert code_diff(own[old], own[new]).parts
-
-
 def test_a_rung_shows_the_records():
     bench = json.loads((folder() / "bench/softmax-ladder.json").read_text())
     (cell,) = [c for c in bench["cells"] if (c["dtype"], c["N"]) == ("float32", 4096)]
@@ -132,16 +111,6 @@ def test_a_rung_shows_the_records():
     # not counted there
     assert len(rung("softmax", "registers", sizes=(1024,), dtypes=("float32",)).rows[0]) == 8
     Checker(shown._repr_html_())
-
-
-def test_the_model_has_the_passes_and_what_is_in_flight():
-    def model(version, N=16384, dtype="float32"):
-        return rungs.predicted(compiled.load().find("softmax", version, dtype, N), memory.load()).clocks_us
-
-    once, thrice = model("registers"), model("three-pass")
-    assert "L2" not in once and 1.8 < thrice["bandwidth"] / once["bandwidth"] <= 2  # reads again
-    # One element at once where the loop stores: half the bytes wait as long.
-    assert model("three-pass", dtype="bfloat16")["latency"] > 0.75 * thrice["latency"]
 
 
 def test_the_model_is_of_the_card_whose_times_stand_beside_it(monkeypatch):
@@ -180,20 +149,6 @@ def test_a_heat_map_has_the_best_of_each_place():
         heat_map("rmsnorm", "float32", 3)
 
 
-def test_a_heat_map_tells_the_two_kernels_of_a_sweep_apart():
-    both = heat_map("rmsnorm", "float32", 32768, columns="blocks a row").places
-    apart = [
-        heat_map("rmsnorm", "float32", 32768, columns="blocks a row", kept=kept)
-        for kept in ("registers", "shared memory")
-    ]
-    for place, share in both.items():
-        assert share == max(one.places.get(place, 0) for one in apart)
-    assert apart[0].places[1024, 1] < 0.94 < 0.99 < apart[1].places[1024, 1]
-    # Rows of 1 KiB have only been kept in registers.
-    with card.taken_for("h200"), pytest.raises(ValueError, match="with rows in shared memory is recorded"):
-        heat_map("rmsnorm", "float32", 256, kept="shared memory")
-
-
 def test_the_last_rungs_stand_side_by_side_and_say_what_was_not_measured():
     shown = last_rungs("softmax", ("hint", "short exp", "what ships"), (8192, 64))
     found = records.load_records(records.default_folder("h100"), operation="softmax", series="ladder")
@@ -206,25 +161,3 @@ def test_the_last_rungs_stand_side_by_side_and_say_what_was_not_measured():
     assert shown.summary.endswith('Where it says "not yet", nothing has been measured.')
     assert "H100" in shown.where
     Checker(shown._repr_html_())
-
-
-def test_a_climb_has_every_version_at_every_size():
-    pytest.importorskip("matplotlib", reason="charts are drawn by matplotlib")
-    from quack_tutorial.figures import climb
-
-    rows = [
-        {"operation": "softmax", "provider": name, "dtype": "float32", "M": 8, "N": N, "gb_s": 4000 * share,
-         "fraction_of_ceiling": share, "percent_of_datasheet": 80 * share, "device": "Made-up GPU", "date": "2026-01-02"}
-        for name, share in (("first", 0.25), ("second", 0.5)) for N in (64, 128) if (name, N) != ("second", 128)
-    ]  # fmt: skip
-    chart = climb(rows, "softmax", "float32")
-    above, below = chart.figure.axes
-    found = [list(line.get_ydata()) for line in above.lines[:2]]
-    assert found == [[25, 50], [25, pytest.approx(nan, nan_ok=True)]]
-    found = [list(line.get_ydata()) for line in below.lines[:2]]
-    assert found == [[20, 40], [20, pytest.approx(nan, nan_ok=True)]]
-    assert chart.rows == (
-        ("first", "25\u00a0%\u00a0(20\u00a0%)", "25\u00a0%\u00a0(20\u00a0%)"),
-        ("second", "50\u00a0%\u00a0(40\u00a0%)", "not yet measured"),
-    )
-    Checker(chart._repr_html_())

@@ -222,6 +222,24 @@ def test_losses_and_gradients_far_from_zero(middle, N):
         torch.testing.assert_close(got, gradient, rtol=4e-6 if ON_GPU else 2e-6, atol=6e-8)
 
 
+@pytest.mark.parametrize("rows", (None, 100))
+@pytest.mark.parametrize("N, dtype", ((128256, BF16), (32001, F16), (50257, F32), (96, BF16)), ids=name)
+def test_the_loss_of_a_linear_layer_whose_logits_exist_in_pieces(N, dtype, rows):
+    if N > 1000 and not ON_GPU:
+        pytest.skip("needs a GPU")
+    M, K = 1000 if ON_GPU else 40, 64
+    input, weight = randn(M, K, dtype=dtype, grad=True), randn(N, K, dtype=dtype, seed=1, spread=0.3, grad=True)
+    target = targets(M, N, ignored=(3,))
+    loss = ops.linear_cross_entropy(input, weight, target, batch_chunk_size=rows)
+    exact = [x.detach().double().requires_grad_() for x in (input, weight)]
+    wanted = F.cross_entropy(exact[0] @ exact[1].T, target)
+    unit = torch.finfo(dtype).eps
+    torch.testing.assert_close(loss.double(), wanted, rtol=unit if dtype is not F32 else 1e-5, atol=0)
+    gradients = torch.autograd.grad(loss, (input, weight)), torch.autograd.grad(wanted, exact)
+    for found, right in zip(*gradients):
+        assert (found.double() - right).norm() <= (4 * unit if dtype is not F32 else 2e-5) * right.norm()
+
+
 @pytest.mark.parametrize("reduction", ("mean", "sum", "none"))
 @pytest.mark.parametrize("dtype, middle", ((F32, 0.0), (F32, 1e4), (BF16, 0.0), (F16, 0.0)), ids=name)
 def test_losses_in_float32_with_weights_and_smoothing(dtype, middle, reduction):

@@ -131,17 +131,6 @@ def test_hard_rows_of_softmax_are_what_torch_makes_of_them(version):
     assert reference.softmax_error(x[[1, 4]], out[[1, 4]], "float32") <= 1
 
 
-def test_rows_that_do_not_fit_are_refused_in_a_sentence():
-    float32 = DslType("float32")
-    said = "262144 elements on 1024 threads are 256 each, and a thread holds up to 128"
-    with pytest.raises(ValueError, match=said):
-        softmax.SoftmaxRegisters(float32, 262144)
-    said = "a tile of 1 x 65536 elements is 262144 bytes, and a block has 232448 of shared"
-    with pytest.raises(ValueError, match=said):
-        rmsnorm.RMSNormAsync(float32, 65536)
-    assert softmax.SoftmaxCluster(float32, 262144).blocks_per_row == 16
-
-
 def test_the_benchmark_names_the_versions_there_are():
     for name, operation in OPERATIONS.items():
         found = list(operation.ladder)

@@ -79,6 +79,8 @@ def test_what_ships_is_exact_to_the_last_bits_of_float64(N):
         (1.1, 1.1, 1.0, "formula"),
         (1.1, 1.000001, 1.0, "rounding"),
         (1.1, 1.03, 1.0, "both"),
+        (1.125, 1.01374, 1.01771, "both"),  # a variance over N - 1 was wanted
+        (1e-3, 1e-12, 0.0, "rounding"),
         (np.inf, 1.0, 1.0, "range"),
         (np.nan, np.nan, 1.0, "formula"),
         (np.inf, 2.0, 1.0, "formula"),

@@ -9,9 +9,10 @@ torch = pytest.importorskip("torch")
 from quack_tutorial import ops
 from validation import opinfo
 
-KNOWN = {opinfo.ANOTHER_DIMENSION, opinfo.ANOTHER_TYPE, opinfo.PROBABILITIES}
+KNOWN = {opinfo.ANOTHER_DIMENSION, opinfo.ANOTHER_TYPE, opinfo.PROBABILITIES, opinfo.ONE_NUMBER}
 
 
+@pytest.mark.slow
 def test_every_sample_is_right_or_asks_for_what_is_not_covered():
     found = opinfo.tried("cpu")
     assert set(found) == {*opinfo.FUNCTIONS, *(f"nn.{name}" for name in opinfo.MODULES)}

@@ -8,10 +8,8 @@ import pytest
 
 from cutesim.simulation import simulate
 from quack_tutorial.kernels.config import Config
-from quack_tutorial.kernels.tuned.norm_backward import RMSNormBackward
 from quack_tutorial.kernels.tuned.row_tile import PROMISES, RowTile
 from quack_tutorial.records import suite
-from quack_tutorial.shipped import element
 from validation import rows
 
 SEEDS = range(120)  # at most; each test stops at the first that shows what it looks for
@@ -116,12 +114,6 @@ def test_what_is_written_between_rows_is_found():
         assert matrices.touched()
 
 
-def test_what_a_kernel_refuses_is_said():
-    case = replace(rows.random_case(0), operation="softmax", N=262145, rows="any")
-    error, problems = rows.try_case(case)
-    assert error == np.inf and "N must be 1 to 262144" in problems[0]
-
-
 @pytest.mark.parametrize("target", (-3, 10, 17))
 def test_a_gradient_that_is_a_number_where_the_target_is_no_column_is_wrong(target):
     x = np.zeros((1, 10), np.float32)
@@ -143,10 +135,3 @@ def test_a_last_block_without_rows_for_all_its_places_is_looked_at(monkeypatch, 
 
     monkeypatch.setattr(RowTile, "__init__", forgetful)
     assert "Out of bounds" in rows.try_case(case)[1][0]
-
-
-@pytest.mark.parametrize("dtype, N, threads", (("float16", 264, 32), ("float16", 8, 1), ("float32", 264, 32)))
-def test_sums_of_a_block_s_rows_meet_in_shared_memory(dtype, N, threads):
-    case = rows.Case("rmsnorm backward", dtype, 7, N, "aligned", Config(threads, 64), 0, 0, 0, 7)
-    assert rows.try_case(case)[1] == []
-    assert RMSNormBackward(element(dtype), N, config=case.config).sums_through_smem

@@ -120,6 +120,9 @@ class Baseline:
     problems: list
     cost: int  # warp instructions
 
+    def executes(self, mutant: Mutant) -> bool:
+        return any((mutant.file, n) in self.lines for n in range(mutant.first, mutant.line + 1))
+
 
 def baseline(case: Case, files) -> Baseline:
     """Run a case unaltered, every way; note which lines of `files` it executes."""
@@ -226,14 +229,7 @@ def run(sample: bool, progress) -> report.Suite:
         progress(f"{case.name} unaltered")
         baselines.append(baseline(case, set(files)))
     mutants = [mutant for file in files for mutant in mutants_of(file)]
-    covering = {
-        mutant.id: [
-            base
-            for base in baselines
-            if any((mutant.file, n) in base.lines for n in range(mutant.first, mutant.line + 1))
-        ]
-        for mutant in mutants
-    }
+    covering = {mutant.id: [base for base in baselines if base.executes(mutant)] for mutant in mutants}
     reached = [mutant for mutant in mutants if covering[mutant.id]]
     if sample:
         reached = sorted(rng.sample(reached, min(SAMPLE, len(reached))), key=lambda mutant: (mutant.file, mutant.start))
@@ -260,9 +256,8 @@ def _suite(verdicts, problems, cases_run, complete) -> report.Suite:
     for verdict in verdicts:
         mutant, reason = verdict.mutant, EQUIVALENT.get(verdict.mutant.id)
         if reason and verdict.outcome != SURVIVED:
-            mismatches.append(
-                f"{mutant.where} {mutant.id}: listed as equivalent, but {verdict.outcome}: {verdict.said}"
-            )
+            said = f"listed as equivalent, but {verdict.outcome}: {verdict.said}"
+            mismatches.append(f"{mutant.where} {mutant.id}: {said}")
         elif reason:
             notes.append(f"equivalent: {mutant.where} {mutant.id}: {reason}")
         elif verdict.outcome == SURVIVED and complete:
@@ -284,12 +279,12 @@ def _suite(verdicts, problems, cases_run, complete) -> report.Suite:
     if complete and score < LEAST_SCORE:
         mismatches.append(f"the score is {score:.1%}; at least {LEAST_SCORE:.0%} was expected")
     how = Counter(verdict.how for verdict in verdicts if verdict.how)
-    notes.insert(
-        0,
-        f"score {score:.1%} of {len(memory)} without kinds slot and shuffle, {whole:.1%} of {len(verdicts)} with them",
+    scores = (
+        f"score {score:.1%} of {len(memory)} without kinds slot and shuffle, {whole:.1%} of {len(verdicts)} with them"
     )
-    notes.insert(1, "located by: " + ", ".join(f"{name} {count}" for name, count in how.most_common()))
-    notes.insert(2, f"{cases_run} kernels and inputs unaltered, each in {len(RUNS)} schedules: {len(problems)} reports")
+    located = "located by: " + ", ".join(f"{name} {count}" for name, count in how.most_common())
+    unaltered = f"{cases_run} kernels and inputs unaltered, each in {len(RUNS)} schedules: {len(problems)} reports"
+    notes[:0] = scores, located, unaltered
     columns = ("in", "mutants", *KINDS, "detected", WRONG, "equivalent", "survived")
     title = "Broken kernels: every synchronisation and predicate altered, one at a time"
     return report.Suite("mutation", title, columns, tuple(rows), tuple(mismatches), tuple(notes), checked=len(verdicts))

@@ -302,30 +302,17 @@ def of_this_suite():
         return by_warp.max(axis=(1, 2)) + np.exp(x - x.max(axis=1, keepdims=True)).sum(axis=1)
 
     for pairs, wanted in ((False, lambda x: x.sum(axis=1, dtype=np.float64)), (True, pair)):
-        yield Case(
-            f"RowSums({'pairs' * pairs})",
-            mutation_kernels.RowSums(pairs),
-            lambda: (numbers(13, 4, 64), poisoned(4, 64)),
-            lambda a, wanted=wanted: near(a[1], wanted(a[0])[:, None]),
-        )
-    yield Case(
-        "LastBlock",
-        mutation_kernels.LastBlock(),
-        lambda: (numbers(14, 5, 32), poisoned(5), np.zeros(1, np.int32), poisoned(1)),
-        lambda a: max(near(a[3], a[0].sum(dtype=np.float64)), differs(a[2], np.zeros(1, np.int32))),
-    )
-    yield Case(
-        "Handover",
-        mutation_kernels.Handover(),
-        lambda: (numbers(15, 3, 32), poisoned(3, 32)),
-        lambda a: differs(a[1], 2 * a[0][:, ::-1]),
-    )
-    yield Case(
-        "Mirror",
-        mutation_kernels.Mirror(),
-        lambda: (numbers(16, 4, 32), poisoned(4, 32)),
-        lambda a: differs(a[1], a[0][:, ::-1]),
-    )
+        arguments = lambda: (numbers(13, 4, 64), poisoned(4, 64))  # noqa: E731
+        error = lambda a, wanted=wanted: near(a[1], wanted(a[0])[:, None])  # noqa: E731
+        yield Case(f"RowSums({'pairs' * pairs})", mutation_kernels.RowSums(pairs), arguments, error)
+    zero = np.zeros(1, np.int32)
+    arguments = lambda: (numbers(14, 5, 32), poisoned(5), zero.copy(), poisoned(1))  # noqa: E731
+    error = lambda a: max(near(a[3], a[0].sum(dtype=np.float64)), differs(a[2], zero))  # noqa: E731
+    yield Case("LastBlock", mutation_kernels.LastBlock(), arguments, error)
+    for name, seed, M, factor in (("Handover", 15, 3, 2), ("Mirror", 16, 4, 1)):
+        arguments = lambda seed=seed, M=M: (numbers(seed, M, 32), poisoned(M, 32))  # noqa: E731
+        error = lambda a, factor=factor: differs(a[1], factor * a[0][:, ::-1])  # noqa: E731
+        yield Case(name, getattr(mutation_kernels, name)(), arguments, error)
 
 
 def near(result, wanted):
@@ -336,12 +323,9 @@ def near(result, wanted):
 def asynchronous():
     x = numbers(0, 3, 512)
     for blocks in (2, 4):
-        yield Case(
-            f"ClusterSum({blocks})",
-            mutation_kernels.ClusterSum(blocks),
-            lambda blocks=blocks: (x[:2].copy(), poisoned(2, blocks)),
-            lambda a: near(a[1], x[:2].astype(np.float64).sum(axis=1, keepdims=True)),
-        )
+        arguments = lambda blocks=blocks: (x[:2].copy(), poisoned(2, blocks))  # noqa: E731
+        error = lambda a: near(a[1], x[:2].astype(np.float64).sum(axis=1, keepdims=True))  # noqa: E731
+        yield Case(f"ClusterSum({blocks})", mutation_kernels.ClusterSum(blocks), arguments, error)
     moved = lambda a: differs(a[0], a[1])  # noqa: E731
     yield Case("AsyncCopy()", mutation_kernels.AsyncCopy(), lambda: (numbers(0, 1, 128), poisoned(1, 128)), moved)
     for N in (512, 32):

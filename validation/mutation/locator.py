@@ -69,14 +69,8 @@ def _objects(trace, event) -> list:
 
 # ---- does a finding name the place ----------------------------------------------------------------------------------
 
-STUCK = {
-    "deadlock",
-    "mbarrier byte mismatch",
-    "mbarrier arrivals",
-    "mbarrier not initialised",
-    "divergent barrier",
-    "cluster",
-}
+STUCK = {"deadlock", "divergent barrier", "cluster"}
+STUCK |= {f"mbarrier {what}" for what in ("byte mismatch", "arrivals", "not initialised")}
 UNORDERED = {"race", "read before arrival", "mbarrier not published", "missing proxy fence"}
 UNDER_WAY = {"exit with traffic in flight", "read before arrival"}
 

@@ -261,14 +261,8 @@ def count(row: Row, operation: Operation, case: Case, got, record: Record | None
 
 def _cells(name: str, row: Row) -> tuple:
     device = row.device if row.recorded == row.vectors else f"{row.device} of {row.recorded} recorded"
-    return (
-        name,
-        ", ".join(row.types),
-        row.vectors,
-        row.specification,
-        device if row.recorded else NOT_RECORDED,
-        row.compared,
-    )
+    agree = row.specification, device if row.recorded else NOT_RECORDED
+    return name, ", ".join(row.types), row.vectors, *agree, row.compared
 
 
 LEFT_OUT = (

@@ -34,13 +34,8 @@ def arithmetic(format) -> list:
     ]
 
 
-UNARY = (
-    ("-a", "", operator.neg),
-    ("abs(a)", "", abs),
-    ("cute.math.absf", "", abs),
-    ("cute.math.floor", "", v.floor),
-    ("cute.math.ceil", "", v.ceil),
-)
+UNARY = ("-a", "", operator.neg), ("abs(a)", "", abs), ("cute.math.absf", "", abs)
+UNARY += ("cute.math.floor", "", v.floor), ("cute.math.ceil", "", v.ceil)
 
 
 def float_cases():
@@ -193,14 +188,8 @@ APPROXIMATE_NUMBERS = (
     ("cute.arch.exp2", "", np.exp2, EX2_FTZ),
     ("cute.arch.rcp_approx", "", lambda a: 1 / a, ulps(1, PTX, flushes=True)),
 )
-PERIODIC = (
-    ("cute.math.sin", "", np.sin, ulps(2, CUDA)),
-    ("cute.math.cos", "", np.cos, ulps(2, CUDA)),
-)
-PERIODIC_FAST = (
-    ("cute.math.sin, fastmath=True", "", np.sin, SINE),
-    ("cute.math.cos, fastmath=True", "", np.cos, SINE),
-)
+PERIODIC = ("cute.math.sin", "", np.sin, ulps(2, CUDA)), ("cute.math.cos", "", np.cos, ulps(2, CUDA))
+PERIODIC_FAST = tuple((f"{row}, fastmath=True", "", function, SINE) for row, _, function, _ in PERIODIC)
 
 
 def approximate_cases():
@@ -229,25 +218,17 @@ def approximate_cases():
 # ---- integers -------------------------------------------------------------------------------------------------------
 
 
+SIGNS = dict(zip("+-*&|^", (operator.add, operator.sub, operator.mul, operator.and_, operator.or_, operator.xor)))
+
+
 def integer_cases():
     """Integers wrap, // floors, % is the remainder of division toward zero."""
     for name in ("Int32", "Int64", "Int8"):
         width, same = width_of(name), (name, name)
         columns, divisible = integer_pairs(width), integer_pairs(width, divisor=True)
-        ring = [
-            ("a + b", "", operator.add),
-            ("a - b", "", operator.sub),
-            ("a * b", "", operator.mul),
-            ("a & b", "", operator.and_),
-            ("a | b", "", operator.or_),
-            ("a ^ b", "", operator.xor),
-            ("cutlass.max", "", max),
-            ("cutlass.min", "", min),
-        ]
-        division = [
-            ("a // b of integers", "", operator.floordiv),
-            ("a % b of integers", "", v.truncated_remainder),
-        ]
+        ring = [(f"a {sign} b", "", function) for sign, function in SIGNS.items()]
+        ring += [("cutlass.max", "", max), ("cutlass.min", "", min)]
+        division = [("a // b of integers", "", operator.floordiv), ("a % b of integers", "", v.truncated_remainder)]
         one = [("-a", "", operator.neg), ("abs(a)", "", abs)]
         yield case(f"{name} ring", same, columns, ring)
         yield case(f"{name} division", same, divisible, division)

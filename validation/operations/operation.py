@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 import zlib
 from dataclasses import dataclass
 
@@ -16,17 +17,10 @@ from validation.operations import vectors as v
 
 WARP, BLOCK = 32, k.BLOCK
 
-# DSL type: numpy's type of its bits, torch's name
+TYPES = "Float64 Float32 Float16 BFloat16 Int64 Int32 Int16 Int8".split()
 STORAGE = {
-    "Float64": (np.uint64, "float64"),
-    "Float32": (np.uint32, "float32"),
-    "Float16": (np.uint16, "float16"),
-    "BFloat16": (np.uint16, "bfloat16"),
-    "Int64": (np.uint64, "int64"),
-    "Int32": (np.uint32, "int32"),
-    "Int16": (np.uint16, "int16"),
-    "Int8": (np.uint8, "int8"),
-}
+    t: (getattr(np, re.sub(r"\D+", "uint", t)), t.lower()) for t in TYPES
+}  # numpy's type of the bits, torch's name
 
 
 @dataclass(frozen=True)
@@ -151,14 +145,8 @@ def integer_pairs(width: int, divisor: bool = False, extra: int = 60):
     return [a for a, _ in signed], [b for _, b in signed]
 
 
-COMPARISONS = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "==": operator.eq,
-    "!=": operator.ne,
-}
+COMPARE = operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne
+COMPARISONS = dict(zip(("<", "<=", ">", ">=", "==", "!="), COMPARE))
 
 
 def comparisons():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
-from functools import reduce
+from functools import partial, reduce
 
 import cutlass
 import cutlass.cute as cute
@@ -42,6 +42,8 @@ SHUFFLES = (
     ("bfly", "shuffle_sync_bfly", [s | 31 for s in SEGMENTS] + [0x000F, 0x1C05]),
     ("up", "shuffle_sync_up", [*SEGMENTS, 0x0003, 0x1812]),
 )
+
+KINDS = {"add": operator.add, "and": operator.and_, "or": operator.or_, "xor": operator.xor, "max": max, "min": min}
 
 
 def warp_cases():
@@ -122,8 +124,7 @@ def reductions_of_warps():
         each = [v.wrapped(reduce(function, warp), 32, False) for warp in source]
         return np.repeat(np.array(each, np.uint32), WARP)
 
-    kinds = {"add": operator.add, "and": operator.and_, "or": operator.or_, "xor": operator.xor, "max": max, "min": min}
-    redux = [*((kind, f, warps) for kind, f in kinds.items()), ("umax", max, unsigned), ("umin", min, unsigned)]
+    redux = [*((kind, f, warps) for kind, f in KINDS.items()), ("umax", max, unsigned), ("umin", min, unsigned)]
     rows = [
         (f"cute.arch.warp_redux_sync, {kind}", f'cute.arch.warp_redux_sync(a, "{kind}")', folded(f, source))
         for kind, f, source in redux
@@ -180,12 +181,8 @@ def reduction_cases():
         ordinary = [format.encode(x) for x in v.random_numbers(60.0, count * 4, 21)]
         edge = [v.edges(format)[(7 * i + i // 34) % 34] for i in range(count * 4)]
         x = as_bits(name, ordinary + edge)
-        operations = {
-            "ADD": v.add,
-            "MUL": v.multiply,
-            "MAX": lambda a, b: v.largest(a, b, nan=True),
-            "MIN": lambda a, b: v.smallest(a, b, nan=True),
-        }
+        most, least = (partial(pick, nan=True) for pick in (v.largest, v.smallest))
+        operations = dict(ADD=v.add, MUL=v.multiply, MAX=most, MIN=least)
 
         def fold(function, format=format, x=x):
             rounded = lambda total, bits: format.decode(format.encode(function(total, format.decode(bits))))  # noqa: E731
@@ -204,15 +201,8 @@ def reduction_cases():
     yield hand_made("Int32 reduce", host, x[None], rows)
 
 
-INTEGER_ATOMICS = {
-    "atomic_add": operator.add,
-    "atomic_max": max,
-    "atomic_min": min,
-    "atomic_and": operator.and_,
-    "atomic_or": operator.or_,
-    "atomic_xor": operator.xor,
-    "atomic_exch": lambda old, new: new,
-}
+INTEGER_ATOMICS = {f"atomic_{kind}": KINDS[kind] for kind in ("add", "max", "min", "and", "or", "xor")}
+INTEGER_ATOMICS["atomic_exch"] = lambda old, new: new
 
 
 def atomic_cases():

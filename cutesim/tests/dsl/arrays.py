@@ -218,6 +218,27 @@ neighbours(x, out, arrives: Constexpr = True) @launched(32, blocks=2, cluster=2,
     out[b, t] = (peer + 31 - t).load()
     nvvm.cluster_arrive(aligned=True)
     nvvm.cluster_wait(aligned=True)
+in_bulk(x, out) @launched(32, blocks=2, cluster=2):
+    """Each block copies a row in bulk, reads it as integers and writes three times its numbers."""
+    shared = cutlass.Array(Int32, 128, space=cutlass.AddressSpace.smem, alignment=16)
+    bar = cutlass.Array(Int64, 1, space=cutlass.AddressSpace.smem, alignment=8)
+    given, made = cute.recast_tensor(x, Int32), cute.recast_tensor(out, Int32)
+    first = 128 * primitives.cluster_ctarank()
+    if t == 0:
+        primitives.mbarrier_init(bar, 1)
+        cute.arch.mbarrier_init_fence()
+        primitives.mbarrier_arrive_expect_tx(bar, 512)
+        primitives.cp_async_bulk_shared_cluster_global(shared, given.iterator + first, bar, 512)
+    primitives.barrier_cta_sync_aligned()
+    while not primitives.mbarrier_try_wait_parity(bar, 0):
+        pass
+    place, space = shared.data_ptr() + 4 * t, primitives.SharedSpace.shared_cta
+    four = primitives.load_ext(place, dtype=Int32, count=4, shared_space=space).bitcast(Float32)
+    three = cutlass.Vector.from_elements(tuple(four[k] * 3.0 for k in range(4)), Float32)
+    primitives.store_ext(three.bitcast(Int32), made.iterator + (first + 4 * t))
+    primitives.fence_sc_cluster()
+    primitives.barrier_cluster_arrive_aligned()
+    primitives.barrier_cluster_wait_aligned()
 polled(x, out, waits: Constexpr = 'try') @launched(64, passing=True):
     """One warp writes what the other reads once the mbarrier says so."""
     bar = cutlass.Array(Int64, 1, space=cutlass.AddressSpace.smem, alignment=8)

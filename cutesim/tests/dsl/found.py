@@ -197,6 +197,20 @@ vector_to_boolean:
     out[tidx] = cutlass.Float32(r.load().to(cutlass.Boolean)[0])  # here
 atomic_sum @launched(128): cute.arch.atomic_add(out.iterator, x[tidx])
 does_nothing: pass
+past_the_buffer:
+    s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
+    s[tidx + 1] = x[tidx]
+    out[tidx] = x[tidx]
+misses_a_phase:
+    mbar = cutlass.memory.SmemAllocator().allocate_array(cutlass.Int64, 1)
+    if tidx == 0:
+        cute.arch.mbarrier_init(mbar, 32)
+        cute.arch.mbarrier_init_fence()
+    cute.arch.barrier()
+    for turn in cutlass.range_constexpr(2):
+        cute.arch.mbarrier_arrive(mbar)
+    cute.arch.mbarrier_wait(mbar, 0)
+    out[tidx] = x[tidx]
 init_twice @launched(32, blocks=2):
     mbar = cutlass.memory.SmemAllocator().allocate_array(cutlass.Int64, 1)
     for turn in cutlass.range_constexpr(2):
@@ -456,6 +470,15 @@ acquired_by_one(x, y, flag, out) @launched(64, blocks=2):
             while seen == 0:
                 seen = cute.arch.load(flag.iterator, cutlass.Int32, sem="acquire", scope="gpu")
         out[tidx] = y[63 - tidx]  # here
+arrives_early(x, out) @launched(64):
+    s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(32), 128)
+    if cute.arch.warp_idx() == 0:
+        v = x[tidx]
+        cute.arch.barrier_arrive(barrier_id=1, number_of_threads=64)
+        s[tidx] = v  # here
+    else:
+        cute.arch.barrier(barrier_id=1, number_of_threads=64)
+        out[tidx - 32] = s[tidx - 32]
 copies_unwritten(x, out) @launched(64):
     s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout(64), 128)
     if tidx < 40:
