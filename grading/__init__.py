@@ -31,6 +31,7 @@ A submission's process holds inputs only. The right answers are computed in the 
 from __future__ import annotations
 
 import ast
+import contextlib
 import dis
 import functools
 import importlib.util
@@ -158,9 +159,11 @@ def watch(name: str, answer):
         if not isinstance(answer, type):
             raise Refused("missing", f"{module.TARGET} is a {type(answer).__name__} here: make it a class")
         trial.check_signature(answer, cases[0])
-        run, *_ = trial.run_of(answer, cases[0], values=True)
-        if not run.findings and (worse := _first_with_a_finding(answer, cases[1:])):
-            case, run = worse
+        runs = ((case, trial.run_of(answer, case, values=True)[0]) for case in cases)
+        first = case, run = next(runs)
+        with contextlib.suppress(Refused):  # of a later case the checks tell
+            case, run = first if run.findings else next((one for one in runs if one[1].findings), first)
+        if case is not cases[0]:
             shapes = ", ".join(f"{name} {array.shape}" for name, array in case.inputs.items())
             print(f"The first case is clean; this is the one with {shapes}:")
         if run.findings and not len(run.trace):  # it stopped before its first access
@@ -178,21 +181,6 @@ def watch(name: str, answer):
         except ValueError as error:  # there is nothing of this kind in the run
             why = error
     print(f"Nothing to draw: {why}")
-    return None
-
-
-def _first_with_a_finding(answer, cases: list):
-    """(case, its run) of the first case in which the simulator finds something, or None."""
-    from . import trial
-    from .judgement import Refused
-
-    for case in cases:
-        try:
-            run, *_ = trial.run_of(answer, case, values=True)
-        except Refused:  # the checks tell
-            return None
-        if run.findings:
-            return case, run
     return None
 
 

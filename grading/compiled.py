@@ -96,9 +96,8 @@ def compile_answer(file: str, text: str, target: str, cases: list[Case]) -> Diag
         error, name, number = _read(data)
     except (ValueError, KeyError, TypeError, RecursionError):
         return Diagnosis("not compiled", SILENT)
-    known = (
-        ({name: source for name, source, _ in submission.parts(file, text)} | {file: text}).get(name, "").splitlines()
-    )
+    known = {name: source for name, source, _ in submission.parts(file, text)} | {file: text}
+    known = known.get(name, "").splitlines()
     lines = ((name, number, known[number - 1].strip()),) if 0 < number <= len(known) else ()
     return Diagnosis("not compiled", error, lines) if error else None
 

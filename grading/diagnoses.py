@@ -24,6 +24,7 @@ The first mistake found explains the others, so each check is told one. Of a lab
     waste(outcome)                      yields what is read, written or waited for too often
     ADVICE = {tensor: what to say of an access out of its bounds}, SLOTS the same of shared memory
     TOLERANCE = {output: (relative, absolute)}, and of each of these outputs the formula is looked at in float64, too
+    FORMULA = how near of its parts a result has to be in float64, if not diagnoses.FORMULA
     OUTPUTS = {check: outputs}          that a check of LOOKS is about, if not all
     may_skip(case) -> (M,) of bool      the rows that an answer need not read
 
@@ -48,7 +49,6 @@ from . import evidence
 from .judgement import DRAWN, FAST, RACES, Case, Check, Diagnosis, Outcome, failed
 
 EXCESS = 1.1  # bytes, as a multiple of the least
-TWICE = 1.8  # the same where a few numbers that a whole warp asks for may come on top
 ROUNDED = ("not exact", "accumulated in float16")  # what a lab says of numbers that are near
 FORMULA = 5e-7  # of a result's parts: more is no constant of seven digits, and no step that float64 does not follow
 
@@ -153,13 +153,12 @@ def _of_kernel(module, outcomes: list[Outcome]) -> dict:
 
 def _wasted(module, looked: Outcome, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
     """What a kernel moves or waits for beyond the task's need, in any case: first in the lab's own, then in the drawn ones."""
-    yield from input_written(looked)
+    yield from wrong_way(looked)
     yield from module.waste(looked)
     others = [one for one in outcomes if one is not looked and one.trace is not None and not one.findings]
     for outcome in sorted(others, key=lambda one: (one.case.schedule == FAST, one.case.name != DRAWN)):
-        yield from input_written(outcome)  # rows that are written again are read again, too, and say less of it
-        yield from output_read(outcome)
-        yield from written_again(outcome)
+        yield from wrong_way(outcome)
+        yield from written_again(outcome)  # rows that are written again are read again, too, and say less of it
         yield from module.waste(outcome)
 
 
@@ -180,16 +179,18 @@ def view(module, outcome: Outcome) -> View:
 
 
 def _wrong_numbers(module, check: str, views: list[View], every: list[View]) -> Iterator[Diagnosis]:
-    yield from unwritten(views)
+    large = [v for v in views if v.case.schedule == FAST]
+    yield from unwritten([v for v in views if v not in large])
     if any(
         np.isnan(v.got[name]).any() for v in views if not v.readers for name in v.got
     ):  # what nobody wrote, in another order
-        yield from unwritten(every)
+        yield from unwritten([v for v in every if v.case.schedule != FAST])
     whose = getattr(module, "ROWS", "Which rows does each block take?")
     may_skip = getattr(module, "may_skip", None)
     yield from unread([v for v in views if v.readers], whose, may_skip)
     if any(v.wrong.any() and not v.readers for v in views):  # in another order, where nobody looked who reads what
         yield from unread([v for v in every if v.readers], whose, may_skip)
+    yield from unwritten(large)
     for mistake in module.explain(check, views, every):
         if mistake.kind in ROUNDED:
             yield from near_formula(module, check, views)
@@ -219,22 +220,18 @@ def near_formula(module, check: str, views: list[View]) -> Iterator[Diagnosis]:
             continue
         parts = getattr(module, "PARTS", {}).get(name, {}).values()
         scale = sum(np.abs(factor * part(v.case)).reshape(right.shape) for factor, part in parts if factor)
-        scale = scale if parts else _largest(right)
+        scale = scale if parts else np.abs(right) if right.ndim == 1 else np.abs(right).max(axis=1, keepdims=True)
+        scale = scale * getattr(module, "FORMULA", FORMULA)
         with np.errstate(all="ignore"):
             rounded = (exact == exact.astype(got.dtype)) & (right != right.astype(got.dtype))
             off = np.where(rounded, 0, np.nan_to_num(np.abs(exact - right), posinf=0))
-        if (off > FORMULA * scale).any():
-            at = tuple(np.argwhere(off > FORMULA * scale)[0].tolist())
+        if (off > scale).any():
+            at = tuple(np.argwhere(off > scale)[0].tolist())
             said = (
                 f"{_place(v, name, at)} is {got[at]:.6g}. That is near, but another formula has made it: in float64 the same "
                 f"steps give {exact[at]:.9g}, and {right[at]:.9g} is right. Which constant, term or factor is not the task's?"
             )
             yield Diagnosis("wrong formula", said, evidence.stores(v.outcome, name)[1])
-
-
-def _largest(right: np.ndarray) -> np.ndarray:
-    """The largest magnitude of each row, or each number's own."""
-    return np.abs(right) if right.ndim == 1 else np.abs(right).max(axis=1, keepdims=True)
 
 
 def by_precision(module, mistake: Diagnosis, views: list[View], causes=rounding.CAUSES) -> str:
@@ -295,9 +292,8 @@ def _of_lone_waits(said: Diagnosis, outcome: Outcome) -> Diagnosis:
         return said
     line = outcome.trace.lines[int(waits["line"][0])]
     text = (
-        f"Only some lanes of a warp wait for them, at {line.file}:{line.number}: the others go on and read at once. Each "
-        f"lane that reads "
-        "has to wait first."
+        f"Only some lanes of a warp wait for them, at {line.file}:{line.number}: the others go on and read at once. "
+        "Each lane that reads has to wait first."
     )
     message = f"{said.message.partition(' is still sending.')[0]} is still sending. {text}"
     return replace(said, message=message, lines=(*said.lines, evidence.plain_line(line)))
@@ -451,20 +447,14 @@ def rounded(call: str, pairs: list) -> Iterator[Diagnosis]:
         yield Diagnosis("rounded", f"{call} {text}")
 
 
-# What a right number may have been multiplied by: (in words, from the numbers of a row or group that belong together).
+# What a right number may have been multiplied by, or divided: (in words, from the numbers of a row or group that belong together).
 FACTORS = (
     ("{n}, as many as belong together", lambda n, rows: n),
-    ("1 / {n}, as many as belong together", lambda n, rows: 1 / n),
     ("the root of {n}, as many as belong together", lambda n, rows: n**0.5),
-    ("1 over the root of {n}, as many as belong together", lambda n, rows: n**-0.5),
     ("{rows}, the rows of x", lambda n, rows: rows),
-    ("1 / {rows}, the rows of x", lambda n, rows: 1 / rows),
     ("32, the lanes of a warp", lambda n, rows: 32),
-    ("1 / 32, the lanes of a warp", lambda n, rows: 1 / 32),
     ("2", lambda n, rows: 2),
-    ("1 / 2", lambda n, rows: 0.5),
     ("ln 2", lambda n, rows: np.log(2)),
-    ("1 / ln 2", lambda n, rows: 1 / np.log(2)),
     ("-1", lambda n, rows: -1),
 )
 
@@ -519,11 +509,10 @@ def by_pattern(module, mistake: Diagnosis, views: list[View], every: list[View])
             yield Diagnosis("outputs exchanged", text, lines)
     if fits(lambda v: v.right[name][::-1]) or fits(lambda v: np.roll(v.right[name], 1, axis=0)):
         yield Diagnosis("another row", f"{told} Each row holds what another row has to.", lines)
-    for words, factor in FACTORS:
-        if fits(lambda v: v.right[name] * factor(together(module, v), len(v.x))):  # noqa: B023
-            text = (
-                f"{told} It is what is right times {words.format(n=together(module, known[0]), rows=len(known[0].x))}."
-            )
+    for (words, factor), power in itertools.product(FACTORS, (1, -1)):
+        if fits(lambda v: v.right[name] * float(factor(together(module, v), len(v.x))) ** power):  # noqa: B023
+            words = "1 / " * (power < 0) + words.format(n=together(module, known[0]), rows=len(known[0].x))
+            text = f"{told} It is what is right times {words}."
             yield Diagnosis("factor", f"{text} Where is that multiplied, or divided by?", lines)
     if mistake.kind not in ("wrong number", "wrong gradient"):  # the lab says more
         return
@@ -608,14 +597,11 @@ def lost(views: list[View], matches: Callable, shown: Callable) -> Iterator[Diag
             yield told("warp", list(range(slots, warps[0])), advice)
     for bit in (16, 8, 4, 2, 1):  # the answer is lane 0's, and this round would have brought it the others'
         gone = [lane for lane in range(32) if lane & bit]
-        if all(matches(v, (v.readers.lane & bit) == 0) for v in views):
-            yield told("lane", gone, f"No round exchanges lanes that are {bit} apart.")
-        for apart in (None, 4, 2, 1):  # None: half of the warps
-            halves = [apart or n // 2 for n in warps]
+        for apart in (0, None, 4, 2, 1):  # None: half of the warps
+            halves = [n // 2 if apart is None else apart for n in warps]
             if all(matches(v, ((v.readers.lane & bit) | (v.readers.warp & h)) == 0) for v, h in zip(views, halves)):
-                far = f"{apart}" if apart else "half their number"
-                first = f"No round exchanges lanes that are {bit} apart"
-                yield told("lane", gone, f"{first}, and the last step no warps that are {far} apart.")
+                far = f", and the last step no warps that are {apart or 'half their number'} apart" * (apart != 0)
+                yield told("lane", gone, f"No round exchanges lanes that are {bit} apart{far}.")
     for who, count, advice in (
         ("warp", 0, "Do all warps write a slot, and does the last step read every slot?"),
         ("lane", 32, "Which lanes have exchanged with which, after the last round?"),
@@ -697,21 +683,20 @@ def read_again(outcome: Outcome, name: str, advice: str) -> Iterator[Diagnosis]:
     Each warp of a row may ask for two numbers alone, as the last of a row or one for all its lanes.
     """
     who, (M, N) = evidence.readers(outcome, name), outcome.case.inputs[name].shape
-    times, asked, alone = (
-        evidence.scale(outcome, name) * float(n) for n in (who.times.mean(), who.asked.mean(), who.alone)
-    )
-    again = asked + (alone > 2 * evidence.warps(outcome.trace) * M) * alone / (M * N)
-    times = max(again, times) if N >= 64 and times > TWICE else again
-    if times > EXCESS + 4 / N:
+    asked, alone = (evidence.scale(outcome, name) * float(n) for n in (who.asked.mean(), who.alone))
+    times = asked + (alone > 2 * evidence.warps(outcome.trace) * M) * alone / (M * N)
+    if times > EXCESS + 4 / N or who.beside.any():
         text = f"The kernel asks for {name[1:].lower()} {times:.2f} times ({name} {(M, N)}); once is enough."
+        if times <= EXCESS + 4 / N:
+            row, column = np.argwhere(who.beside)[0]
+            text = f"Lanes of one request ask for the same number, {name}[{row}, {column}] of {(M, N)}; once is enough."
         by_warps, lines = evidence.loads(outcome, name)
         if by_warps > EXCESS and by_warps > 0.9 * times:
             advice = (
                 f"On average {by_warps:.3g} warps of a block read each number. The block's threads share a row: with which "
                 "column does each begin, and how far is its next step?"
             )
-        each = who.times
-        if N > 1 and each[:, :-1].max() == 1 < each[:, -1].min():
+        if N > 1 and who.times[:, :-1].max() <= 1 < who.times[:, -1].max():
             advice = "Threads past the end read the last column again: guard the read, and a thread without a column reads nothing."
         yield Diagnosis("traffic: read again", f"{text} {advice}".strip(), lines)
 
@@ -762,49 +747,43 @@ def written_again(outcome: Outcome) -> Iterator[Diagnosis]:
             yield Diagnosis("traffic: written again", text, lines)
 
 
-def output_read(outcome: Outcome) -> Iterator[Diagnosis]:
-    """Outputs that the kernel reads: what they held before is nobody's business, and what it wrote there it could keep."""
-    for name in outcome.case.outputs:
-        reads, lines = evidence.loads_of_output(outcome, name)
-        if reads:
-            yield Diagnosis(
-                "traffic: output read",
-                f"The kernel reads {reads} number{'s' * (reads > 1)} of {name}. An output is written and never read: keep in "
-                "registers or shared memory what you need again, and ask of nothing that an earlier launch may have left there.",
-                lines,
-            )
-
-
-def input_written(outcome: Outcome) -> Iterator[Diagnosis]:
-    """Inputs that the kernel stores to, were it what they held."""
+def wrong_way(outcome: Outcome) -> Iterator[Diagnosis]:
+    """Inputs that the kernel stores to, were it what they held, and outputs that it reads, whatever they held."""
     for name in outcome.case.inputs:
         count, lines = evidence.stores(outcome, name)
         if count:
             text = f"The kernel stores {count} number{'s' * (count > 1)} to {name}. An input is never written, not even with"
             yield Diagnosis("traffic: input written", f"{text} what it holds.", lines)
+    for name in outcome.case.outputs:
+        count, lines = evidence.stores(outcome, name, evidence.Kind.WRITE)
+        if count:
+            text = (
+                f"The kernel reads {count} number{'s' * (count > 1)} of {name}. An output is written and never read: keep in "
+                "registers or shared memory what you need again, and ask of nothing that an earlier launch may have left there."
+            )
+            yield Diagnosis("traffic: output read", text, lines)
 
 
 def idle_warps(outcome: Outcome, name: str, cluster: int = 0, rows: int = 1) -> Iterator[Diagnosis]:
-    """Few warps of a block, or blocks of a `cluster` of so many, that read most of an input, though there is enough for all.
+    """Warps of a block, or blocks of a `cluster` of so many, that read far more than their share of a row of an input.
 
-    A block has `rows` rows at a time: enough are so many columns that each warp has a vector a lane (a share may be rounded up to
-    that), or four times so many rows.
+    A share may be rounded up to a request, and a few lanes may read what is left over. Where a block has `rows` rows at a time, its
+    warps share all of x, if there are four times so many rows.
     """
     who, warps, (M, N) = evidence.readers(outcome, name), evidence.warps(outcome.trace), outcome.case.inputs[name].shape
     what, whole, count = ("block", "cluster", cluster) if cluster else ("warp", "block", warps)
-    readers = (who.block % cluster if cluster else who.warp)[who.thread >= 0]
-    times = np.bincount(readers, minlength=count)
-    more = 1.5 * times.mean() + (rows == 1) * 128 * M / evidence.scale(
-        outcome, name
-    )  # a vector more for each of a warp's threads
-    busy, idle = (np.nonzero(some)[0].tolist() for some in (times > more, times == 0))
-    rounded_up = 128 * -(-N // (128 * count))
-    if rows == 1 and count - len(idle) < min(N // 128, -(-N // rounded_up)):
-        busy = np.nonzero(times)[0].tolist()
-    if busy and (rows == 1 or M >= 4 * rows):
-        share = "all" if len(busy) + len(idle) == count else f"{times[busy].sum() / times.sum():.0%}"
+    if rows > 1 and M < 4 * rows:
+        return
+    reader = np.where(who.thread < 0, count, who.block % cluster if cluster else who.warp)
+    each = np.stack([(reader == k).sum(axis=1) for k in range(count)], axis=1)
+    each = each if rows == 1 else each.sum(axis=0, keepdims=True)
+    share = each.mean(axis=1, keepdims=True)
+    most = np.maximum((1.25 if rows == 1 else 1.5) * share, who.widest * (np.ceil(share / who.widest) + 0.5))
+    for one in each[(each > most).any(axis=1)]:
+        busy, idle = (np.nonzero(some)[0].tolist() for some in (one if 0 in one else one > 1.25 * one.mean(), one == 0))
+        share = f"{one[busy].sum() / one.sum():.0%}".replace("100%", "all")
         text = f"{what.capitalize()}{'s' * (len(busy) > 1)} {ranges(busy)} of each {whole} read{'s' * (len(busy) == 1)} {share} of "
-        text += f"{name} {(M, N)}"
+        text += f"{'a row of ' * (M > rows == 1)}{name} {(M, N)}"
         text += f", and {what}{'s' * (len(idle) > 1)} {ranges(idle)} nothing" if idle else ""
         advice = f"Bytes in flight come from all {what}s of a {whole}: give each its share."
         yield Diagnosis(f"traffic: idle {what}s", f"{text}. {advice}", evidence.loads(outcome, name)[1])
@@ -812,7 +791,9 @@ def idle_warps(outcome: Outcome, name: str, cluster: int = 0, rows: int = 1) -> 
 
 def barriers(outcome: Outcome, most: int, advice: str, of_cluster: bool = False) -> Iterator[Diagnosis]:
     """More waiting than the task needs, at barriers and mbarriers or, with `of_cluster`, at barriers of the whole cluster."""
-    waits = evidence.barriers_a_warp(outcome.trace, of_cluster)
+    events = outcome.trace.select(*(Op.CLUSTER_ARRIVE,) if of_cluster else evidence.WAITS)
+    events = events[(events["op"] != Op.MBARRIER_WAIT) | (events["arg2"] != 1)]  # it asked, and the answer was no
+    waits = evidence.of_each_warp(events).max(initial=0)
     if waits > most:
         enough = ("none is needed", "one is enough")[most] if most < 2 else f"{most} are enough"
         what = "barrier of the cluster" if of_cluster else "barrier"
@@ -820,9 +801,14 @@ def barriers(outcome: Outcome, most: int, advice: str, of_cluster: bool = False)
         yield Diagnosis("exchanges", f"Each warp waits at {said}, and {enough}: {advice}")
 
 
-def shuffles(outcome: Outcome, rounds: int, advice: str) -> Iterator[Diagnosis]:
-    """More shuffles than three a round: of a pair, and of what one may add to it."""
-    count, lines = evidence.shuffles_a_warp(outcome.trace)
-    if count > 3 * rounds:
-        told = f"Each warp shuffles {count} times, and {3 * rounds} are enough for {rounds} rounds: {advice}"
+def shuffles(outcome: Outcome, rounds: int, advice: str, by_all: bool = False) -> Iterator[Diagnosis]:
+    """More shuffles than three a round: of a pair, and of what one may add; `by_all`: or fewer of some warps than of others."""
+    trace, events = outcome.trace, outcome.trace.select(Op.SHUFFLE)
+    each, lines = evidence.of_each_warp(events), evidence.lines_of(trace, events)
+    warps = len(np.unique(trace.events["block"])) * -(-trace.launches[0].threads // 32)
+    if by_all and (len(each) < warps or np.ptp(each)):
+        told = "Some warps shuffle less often than others: one without a row has left, or jumps over them. All lanes belong in"
+        yield Diagnosis("exchanges: left out", f"{told} every shuffle, with what is neutral.", lines)
+    if each.max(initial=0) > 3 * rounds:
+        told = f"Each warp shuffles {each.max()} times, and {3 * rounds} are enough for {rounds} rounds: {advice}"
         yield Diagnosis("exchanges: shuffles", told, lines)

@@ -22,14 +22,17 @@ WAITS = (Op.BARRIER, Op.BARRIER_ARRIVE, Op.CLUSTER_ARRIVE, Op.MBARRIER_WAIT)
 class Readers:
     """Who read each element of an input first, and how often each was read; -1 where nobody did.
 
-    `asked` counts requests of a warp for it and others, each once, however many lanes ask; `alone` those for one element.
+    `asked` counts requests of a warp for it and others, each once, however many lanes ask, `beside` the lanes beyond one in these;
+    `alone` counts requests for one element, and `widest` has the elements of the largest request.
     """
 
     thread: np.ndarray  # within the block
     times: np.ndarray
     block: np.ndarray
     asked: np.ndarray
+    beside: np.ndarray
     alone: int
+    widest: int
 
     @property
     def warp(self) -> np.ndarray:
@@ -50,10 +53,13 @@ def readers(outcome: Outcome, name: str) -> Readers:
     block[element[::-1]] = events["block"][::-1]
     times = np.bincount(element, minlength=array.size)
     pairs = np.sort(every.event[row].astype(int) * array.size + element)  # np.unique takes ten times as long
-    event, element = np.divmod(pairs[np.diff(pairs, prepend=-1) != 0], array.size)
-    together = np.bincount(event, minlength=1)[event] > 1
-    asked = np.bincount(element[together], minlength=array.size)
-    return Readers(*(found.reshape(array.shape) for found in (thread, times, block, asked)), int((~together).sum()))
+    first = np.nonzero(np.diff(pairs, prepend=-1))[0]
+    lanes = np.diff(first, append=len(pairs))
+    event, element = np.divmod(pairs[first], array.size)
+    wide = np.bincount(event, minlength=1)[event]
+    asked, lanes = (np.bincount(element[wide > 1], n[wide > 1], array.size) for n in (np.ones(len(wide)), lanes))
+    found = thread, times, block, asked, lanes - asked
+    return Readers(*(one.reshape(array.shape) for one in found), int((wide == 1).sum()), int(wide.max(initial=1)))
 
 
 def sectors(outcome: Outcome, name: str) -> tuple:
@@ -96,13 +102,13 @@ def loads(outcome: Outcome, name: str) -> tuple:
     )
     who = np.unique(at, axis=1)
     pairs = np.unique(who[:2], axis=1).shape[1]
-    return who.shape[1] / max(1, pairs), _lines(outcome.trace, outcome.trace.events[every.event])
+    return who.shape[1] / max(1, pairs), lines_of(outcome.trace, outcome.trace.events[every.event])
 
 
 def stores(outcome: Outcome, name: str, other: Kind = Kind.READ) -> tuple:
     """(how often an element of the tensor `name` was stored, the source lines that did it)."""
     every, _ = _touching(outcome, name, other)
-    return len(every), _lines(outcome.trace, outcome.trace.events[every.event])
+    return len(every), lines_of(outcome.trace, outcome.trace.events[every.event])
 
 
 def times_stored(outcome: Outcome, name: str) -> np.ndarray:
@@ -111,12 +117,7 @@ def times_stored(outcome: Outcome, name: str) -> np.ndarray:
     return np.bincount(_elements(outcome, name, array, Kind.READ)[2], minlength=array.size).reshape(array.shape)
 
 
-def loads_of_output(outcome: Outcome, name: str) -> tuple:
-    """(how often an element of the output `name` was read, the source lines that did it)."""
-    return stores(outcome, name, Kind.WRITE)
-
-
-def _lines(trace: Trace, events) -> tuple:
+def lines_of(trace: Trace, events) -> tuple:
     """The source lines of some events."""
     rows = sorted({int(row) for row in events["line"]})
     return tuple(plain_line(trace.lines[row]) for row in rows)
@@ -148,22 +149,9 @@ def _called(outcome: Outcome, name: str) -> str:
     return outcome.parameters[[*outcome.case.inputs, *outcome.case.outputs].index(name)]
 
 
-def barriers_a_warp(trace: Trace, of_cluster: bool = False) -> int:
-    """The most barriers of block or cluster, and waits at mbarriers, of a warp; with `of_cluster` those of its cluster alone."""
-    events = trace.select(*(Op.CLUSTER_ARRIVE,) if of_cluster else WAITS)
-    events = events[(events["op"] != Op.MBARRIER_WAIT) | (events["arg2"] != 1)]  # it asked, and the answer was no
-    return _most_of_a_warp(events)
-
-
-def shuffles_a_warp(trace: Trace) -> tuple:
-    """(the most shuffles that a warp executes, their source lines)."""
-    events = trace.select(Op.SHUFFLE)
-    return _most_of_a_warp(events), _lines(trace, events)
-
-
-def _most_of_a_warp(events) -> int:
-    at = np.stack([events["block"], events["warp"]])
-    return int(np.unique(at, axis=1, return_counts=True)[1].max(initial=0))
+def of_each_warp(events) -> np.ndarray:
+    """How many of the events each warp has that has any."""
+    return np.unique(np.stack([events["block"], events["warp"]]), axis=1, return_counts=True)[1]
 
 
 def lanes_meet(trace: Trace) -> bool:
@@ -216,10 +204,9 @@ def meaning(finding: Finding, advice: dict, slots: str, syncs: bool = True) -> D
     elif kind == "race" and "sent by st.async" in message and not syncs:
         kind = "reused buffer"
         message = message.partition("nothing orders them.")[0] + (
-            "nothing orders them. The sender has heard from one lane of the block that reads; that block's other lanes "
-            "may be behind. "
-            "With sync_warp() after the read all lanes have read before one of them goes on and lets others send: a shuffle orders "
-            "no memory."
+            "nothing orders them. The sender has heard from one lane of the block that reads; that block's other lanes may be "
+            "behind. With sync_warp() after the read all lanes have read before one of them goes on and lets others send: a "
+            "shuffle orders no memory."
         )
     elif kind == "race":
         kind = "reused buffer"
@@ -239,15 +226,12 @@ def meaning(finding: Finding, advice: dict, slots: str, syncs: bool = True) -> D
             )
     elif kind == "read before arrival" and " waits for them in a later step only" in message:
         message = message.partition(" mbarrier_wait at ")[0] + (
-            " The wait above the read was for another mbarrier than the one that counts these bytes. Do the slot that is "
-            "sent to and "
-            "the mbarrier belong to the same stage? Of a layout (A, B) the element (a, b) lies at a + A b."
+            " The wait above the read was for another mbarrier than the one that counts these bytes. Do the slot that is sent to "
+            "and the mbarrier belong to the same stage? Of a layout (A, B) the element (a, b) lies at a + A b."
         )
     elif kind == "mbarrier arrivals":
-        message = f"{message.rstrip('.')}." + (
-            " Either more than one thread arrives, or the block arms the mbarrier for a later step without having waited for "
-            "this one."
-        )
+        message = f"{message.rstrip('.')}. Either more than one thread arrives, or the block arms the mbarrier for a later step "
+        message += "without having waited for this one."
     elif kind == "divergent barrier" or kind == "deadlock" and "nobody changes" not in message:
         message += " A barrier under a condition needs the same answer from every thread of the block."
     elif kind == "divergent shuffle" and "warp_idx() takes" in message:

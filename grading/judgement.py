@@ -44,16 +44,16 @@ def drawn(rng, lanes: int, least: int = 1, rows: int = 1024, kinds: int = 2) -> 
     """(rows, columns) of cases in which right numbers and thrift are asked for, and which no source can name.
 
     They are long rows, of 17 columns or more for each of their lanes, many rows, one too many for whole blocks, and one row of a
-    prime length; and, all blocks at once, one row of more than 4,096 columns, more than `rows` rows of the `least` columns that
-    the lab allows, and half as many of some length for each of so many kinds of a kernel; last, sizes from the
-    answer's own numbers.
+    prime length; and, all blocks at once, up to three rows of more than 4,096 columns, more than `rows` rows of the `least` columns
+    that the lab allows, and half as many of some length for each of so many kinds of a kernel; last, sizes from the answer's own
+    numbers.
     """
     long = lanes * int(rng.integers(17, 22)) + int(rng.integers(lanes))
     many = 17 + 4 * int(rng.integers(2)), 8 * int(rng.integers(3, 8))
-    one, most = (1, int(rng.choice(PRIMES))), (1, 4097 + int(32 * rng.uniform(0, 5) ** 2))
+    one, most = (1, int(rng.choice(PRIMES))), (int(rng.integers(1, 4)), 4097 + int(32 * rng.uniform(0, 5) ** 2))
     some = [(int(rng.integers(rows // 4, rows)), int(rng.integers(33, 130))) for _ in range(kinds)]
     numbers = OWN.get()
-    own = [(1, n + 1) for n in numbers if n <= 6000]
+    own = [(3, n + 1) for n in numbers if n <= 6000]
     # Of blocks, too, which may have up to 8 rows.
     own += [(8 * n + 1 if 2 * n <= rows else n + 1, least + 40) for n in numbers if n <= 4 * rows]
     return (2, long), many, one, most, (rows + int(rng.integers(1, 20)), least), *some, *own
@@ -80,7 +80,7 @@ def telling(rng, right, formulas, *ends) -> list[tuple]:
 
 def wild(rng, rows: int, columns: int) -> np.ndarray:
     """Rows for what only compares numbers: plain, tiny, far below 0, of sizes far apart, low, and with several infinities; in half
-    of the rows the largest number is there twice, so many columns apart that one thread has both."""
+    of the rows the largest number is there just twice, so many columns apart that one thread has both."""
     x = rng.standard_normal((rows, columns))
     kinds, tied = (rng.permutation((np.arange(rows) + rng.integers(many)) % many) for many in (6, 2))
     for row, kind, twice in zip(x, kinds, tied):
@@ -97,7 +97,9 @@ def wild(rng, rows: int, columns: int) -> np.ndarray:
             row -= 10 ** rng.uniform(1, 4)
         apart = 32 << int(rng.integers(4))
         if twice and columns > apart:
-            row[int(rng.integers(columns - apart)) + np.array([0, apart])] = row.max()
+            at, best = int(rng.integers(columns - apart)), int(row.argmax())
+            row[at], row[best] = row[best], row[at]
+            row[at + apart] = row[at]
     return x
 
 

@@ -90,6 +90,12 @@ METHODS = frozenset(
 )
 
 
+def _seed(self, a=None, version=2):
+    if a is None:
+        raise ValueError("Random needs a seed: without one each run has other numbers")
+    random.Random.seed(self, a, version)
+
+
 def _import(name, globals=None, locals=None, fromlist=(), level=0):
     top = name.partition(".")[0]
     if top == "cutlass":
@@ -99,7 +105,7 @@ def _import(name, globals=None, locals=None, fromlist=(), level=0):
     if name in IMPORTED or name in ("math", "operator"):  # a copy: what a submission does to it reaches nobody else
         found = vars(IMPORTED.get(name) or builtins.__import__(name))
         kept = {one: value for one, value in found.items() if not one.startswith("_")}
-        kept |= {one: type(one, (value,), {}) for one, value in kept.items() if value is random.Random}
+        kept |= {one: type(one, (value,), {"seed": _seed}) for one, value in kept.items() if value is random.Random}
         return SimpleNamespace(**kept)
     return builtins.__import__(name, globals, locals, fromlist, level)
 
@@ -130,7 +136,8 @@ def _import_of(node) -> str | None:
         return None
     for module in modules_of(node):
         top = module.partition(".")[0]
-        part = next((part for part in module.split(".") if _leads_away(part)), None)
+        away = REFUSED_ATTRIBUTES | HIDDEN
+        part = next((part for part in module.split(".") if part.startswith("_") or part in away), None)
         if part and top in IMPORTS and module != "__future__":
             return f"imports {part} of {module}, which a submission may not; a kernel has no need of it"
         if top in OURS:
@@ -164,6 +171,12 @@ def _class(node) -> str | None:
     if isinstance(node, ast.ClassDef) and node.keywords:
         return "gives a class keywords; a kernel has no need of a metaclass"
     return None
+
+
+def _set(node) -> str | None:  # as far as it shows; in a grade the others have one order, too (`sandbox.VARIABLES`)
+    kind = isinstance(node, (ast.Set, ast.Call))
+    text = kind and re.match(r"(\{|(frozen)?set\([\[({]?)b?['\"]", ast.unparse(node))
+    return "makes a set of text, which has another order in each process; a tuple keeps its order" if text else None
 
 
 def _function(node) -> str | None:
@@ -208,6 +221,7 @@ FORBIDDEN = {
     f"{_listed(STATEMENTS.values())}, and `del` of more than a name": _statement,
     "within a function an import of anything else; `import *`; kernels of the package": _import_of,
     "a metaclass, and `match` by a class's positions": _class,
+    "a set of text": _set,
     f"the functions {_listed(REFUSED_NAMES | NOT_COMPUTING)}": _function,
     f"the attributes {_listed(name for name in REFUSED_ATTRIBUTES if not FRAMES.match(name))}, those of frames, and those of the "
     "simulator's objects that the DSL's do not have": _attribute,
@@ -270,11 +284,6 @@ def _names(node) -> list:
         if field != "module":
             found += [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, str)]
     return found
-
-
-def _leads_away(part: str) -> bool:
-    """Whether a part of an import's path is more than a module's name."""
-    return part.startswith("_") or part in REFUSED_ATTRIBUTES or part in HIDDEN
 
 
 def _is_use(node) -> bool:

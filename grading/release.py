@@ -69,9 +69,8 @@ def mistakes() -> str:
         chapters = about((home / f"{name}.md").read_text(encoding="utf-8"))[1]
         lines = [f"- **{kind}**: {says.replace('*', chr(92) + '*')}" for kind, says in told.items()]
         fold = myst.FOLD.format(label=lab(name).TITLE, body="\n".join(lines))
-        parts.append(
-            (chapters[::-1], fold.replace("<details>", '<details class="qt-fold">'))
-        )  # as the site's folds look
+        # As the site's folds look.
+        parts.append((chapters[::-1], fold.replace("<details>", '<details class="qt-fold">')))
     return "\n\n".join(text for _, text in sorted(parts))
 
 

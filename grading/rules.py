@@ -40,8 +40,7 @@ def rules(name: str, master: str) -> str:
     if module.TARGET:
         lines[2] += (
             " Some of a kernel's sizes come from the numbers in its own code. It leaves its inputs as they were. "
-            "One with full marks is compiled by CuTe DSL, too; refused, it loses "
-            "the last check's points."
+            "One with full marks is compiled by CuTe DSL, too; refused, it loses the last check's points."
         )
     return HEAD + "".join(textwrap.fill(f"- {line}", 130, subsequent_indent="  ") + "\n" for line in lines) + "\n"
 

@@ -214,7 +214,8 @@ def _checked(name: str, source: str, tree, notebook: bool, own: set):
     """The tree; Refused if what must be there holds something that a submission may not say."""
     for statement in tree.body:
         may_be_left_out = notebook and not isinstance(statement, DEFINITIONS) or _imports_something_else(statement)
-        if may_be_left_out and not _imports_the_package(statement):
+        ours = isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith("quack_tutorial.kernels")
+        if may_be_left_out and not ours:  # an import of the package's kernels is told in a notebook, too
             continue
         for node in ast.walk(statement):
             reason = refusal(node) or refused_builtin(node, own)
@@ -299,11 +300,6 @@ def _is_main_guard(node) -> bool:
 
 
 DEFINITIONS = (ast.FunctionDef, ast.ClassDef)
-
-
-def _imports_the_package(node) -> bool:
-    """Whether a statement imports one of the package's kernels, which is told in a notebook, too."""
-    return isinstance(node, ast.ImportFrom) and (node.module or "").startswith("quack_tutorial.kernels")
 
 
 def _imports_something_else(node) -> bool:

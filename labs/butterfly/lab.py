@@ -242,5 +242,5 @@ def waste(outcome: Outcome) -> Iterator[Diagnosis]:
     yield from diagnoses.scattered(outcome, "mX", "mY", width=outcome.case.make[0])
     yield from diagnoses.written_again(outcome)
     rounds = outcome.case.make[0].bit_length() - 1
-    yield from diagnoses.shuffles(outcome, rounds, "with each round a lane knows twice as many lanes' numbers.")
+    yield from diagnoses.shuffles(outcome, rounds, "with each round a lane knows twice as many lanes' numbers.", True)
     yield from diagnoses.barriers(outcome, 0, "the lanes of a row are in one warp, and a shuffle waits for them.")

@@ -164,8 +164,7 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
     elif check in ENOUGH:
         seen = [v.outcome for v in every if v.outcome.trace is not None and not v.outcome.findings]
         for outcome in sorted(seen, key=lambda o: o.case.name not in LOOKS[check]):
-            yield from diagnoses.input_written(outcome)
-            yield from diagnoses.output_read(outcome)
+            yield from diagnoses.wrong_way(outcome)
             yield from {"requests": narrow, "in_flight": few}.get(check, beyond)(ENOUGH[check], outcome)
 
 

@@ -39,7 +39,7 @@ def cases(seed: int = 0) -> list[Case]:
     ]
     loops = [(4, 256, 4, 2), (1, 512, 4, 4), (8, 64, 4, 2), (2, 384, 2, 3), (4, 128, 1, 4)]
     for rows, lanes, V, K in zip(
-        rng.integers(1, 14, 6), rng.choice([8, 16, 24, 32, 48, 64], 6), [1, 2, 4] * 2, rng.integers(2, 6, 6)
+        rng.integers(1, 14, 8), rng.choice([8, 16, 24, 32, 48, 64], 8), [1, 2, 4, 8] * 2, rng.integers(2, 6, 8)
     ):
         R, columns = int(rows), int(lanes) * V
         tiles.append((R, columns, V))
@@ -185,6 +185,12 @@ def misplaced(call: str, make: tuple, shape: tuple, strides: tuple) -> Iterator[
         return
     first = address[:32, 0]
     found, least = len(touched(first, 4 * V)), -(-len(first) * 4 * V // SECTOR)
+    if found == least and lanes > 1 and first[1] - first[0] != 4 * V:
+        yield Diagnosis(
+            "scattered",
+            f"{said}: lane 1 is {apart(int(first[1] - first[0]))} from lane 0, so a request of a row's lanes is {lanes} pieces of "
+            "the row, of whole sectors as it happens. One piece is asked for: neighbouring lanes read neighbouring vectors.",
+        )
     if found > least:
         yield Diagnosis(
             "scattered",
