@@ -83,5 +83,5 @@ def test_a_cell_of_public_calls_from_start_to_end(monkeypatch):
         assert ours.do_bench_us == 50, key
         assert cell.result("eager").status == "ok" and cell.result("eager").ptx_sha256 is None
         found = cell.result("quack").status if "quack" in asked else name
-        assert found in ("missing", "layernorm backward")
+        assert found == "missing" or "quack" not in asked
     assert swept == [False] * len(CALLS)
