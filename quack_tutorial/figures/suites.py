@@ -110,7 +110,7 @@ def releases() -> Shown:
             rows.append((release, arch, f"{len(made)} of {len(programs)}", *counts))
     for arch, programs in newest.items():
         for name in programs:
-            all_said = [kept["releases"][release][arch][name] for release in named]
+            all_said = [kept["releases"][release][arch].get(name) for release in named]  # None: newer than that record
             facts = {tuple(said[:3]) for said in all_said if isinstance(said, list)}
             if len(facts) > 1:
                 moved.append((f"{name} ({arch})", *(_brief(said) for said in all_said)))
@@ -131,6 +131,8 @@ def releases() -> Shown:
 
 
 def _brief(said) -> str:
+    if said is None:
+        return "not tried"
     return ", ".join(map(str, said[:3])) if isinstance(said, list) else "does not compile"
 
 
