@@ -17,7 +17,7 @@ import re
 import secrets
 from pathlib import Path
 
-from quack_tutorial import myst
+from workbench import myst
 
 from . import corpus, folders, lab, pack, student, targets
 

@@ -2,7 +2,7 @@
 
     python scripts/sync_notebooks.py [--check | --code TARGET] [FOLDER]
 
-The .md is the source and always wins; edit it and run this again. `quack_tutorial/myst.py` says what becomes of what is
+The .md is the source and always wins; edit it and run this again. `workbench/myst.py` says what becomes of what is
 written there; the same source gives the same bytes. `--check` writes nothing and fails if a notebook differs from its source,
 is missing, or has no source. A solution is text in a notebook; `--code` writes notebooks into another folder in which it is
 still code, for ruff.
@@ -21,7 +21,7 @@ import yaml
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from quack_tutorial import myst  # noqa: E402
+from workbench import myst  # noqa: E402
 
 COLAB_CELL = """\
 # On Colab only: install the book's package.

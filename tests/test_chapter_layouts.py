@@ -6,7 +6,7 @@ import json
 import pytest
 from running import python
 
-from quack_tutorial import myst
+from workbench import myst
 
 QUOTED = {  # what the chapter quotes, and the kernel that the compiler says it of
     "named_in_if": ("name 'value' is not defined", "must be defined before"),

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from quack_tutorial import myst
+from workbench import myst
 from workbench.session import Session
 
 pytest.importorskip("jupytext", reason="jupytext is not installed, which reads the chapters")

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from quack_tutorial import myst
+from workbench import myst
 
 pytest.importorskip("jupytext", reason="jupytext is not installed, which reads the chapters")
 

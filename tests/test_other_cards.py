@@ -12,9 +12,9 @@ pytest.importorskip("IPython", reason="IPython is not installed, which runs the 
 from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
 
-from quack_tutorial import card, hardware, myst, records
+from quack_tutorial import card, hardware, records
 from tests.transcripts import played
-from workbench import other_cards
+from workbench import myst, other_cards
 
 SETUP = "from quack_tutorial import card\nimport numpy as np\nrng = np.random.default_rng(1)"
 

@@ -5,8 +5,9 @@ import re
 
 import pytest
 
-from quack_tutorial import myst, records
+from quack_tutorial import records
 from quack_tutorial.records import outputs
+from workbench import myst
 
 nbformat = pytest.importorskip("nbformat")
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from cutesim import NotSimulated, simulation
 from cutesim.orders import Bounds
-from quack_tutorial import myst
 from quack_tutorial.records import suite as report
+from workbench import myst
 from workbench.session import Session
 
 CHAPTERS = ("04", "05", "06", "15")

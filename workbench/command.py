@@ -20,10 +20,10 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-from quack_tutorial import machine, myst
+from quack_tutorial import machine
 from quack_tutorial.above import brought
 
-from . import copies, first_page
+from . import copies, first_page, myst
 
 ROOT = Path(__file__).resolve().parents[1]
 CONFIG = Path(__file__).with_name("config")

@@ -11,8 +11,8 @@ import shutil
 from pathlib import Path
 
 from grading import folders, release, student
-from quack_tutorial import myst
 from quack_tutorial.figures import theme
+from workbench import myst
 
 
 def hide_launch_buttons_without_repository(app, config):
