@@ -69,7 +69,7 @@ SLOW = (
 # With TESTS=part, as in .ci/run, one of so many runs, another one each day; without, as in the workflow, all of them do. So do the
 # pages of the site at desktop width, every other one (`tests/test_site.py`).
 SAMPLED = {
-    "tests/grading/test_corpus.py::test_each_answer_gets_its_diagnosis": 2,
+    "tests/grading/test_corpus.py::test_each_answer_gets_its_diagnosis": 4,
     "tests/grading/test_corpus.py::test_the_real_compiler_accepts_and_refuses_the_same_answers": 3,
     "tests/test_run_in_page.py::test_a_chapter_runs_to_its_end": 3,
     "tests/test_run_in_page.py::test_a_lab_is_solved_in_the_page": 3,
