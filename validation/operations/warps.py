@@ -201,8 +201,15 @@ def reduction_cases():
     yield hand_made("Int32 reduce", host, x[None], rows)
 
 
-INTEGER_ATOMICS = {f"atomic_{kind}": KINDS[kind] for kind in ("add", "max", "min", "and", "or", "xor")}
-INTEGER_ATOMICS["atomic_exch"] = lambda old, new: new
+INTEGER_ATOMICS = {
+    "atomic_add": KINDS["add"],
+    "atomic_max": KINDS["max"],
+    "atomic_min": KINDS["min"],
+    "atomic_and": KINDS["and"],
+    "atomic_or": KINDS["or"],
+    "atomic_xor": KINDS["xor"],
+    "atomic_exch": lambda old, new: new,
+}
 
 
 def atomic_cases():
