@@ -1,5 +1,4 @@
-"""Peers of RMSNorm in float8: torch's, eager and compiled. FlashInfer's kernel in float8 takes a scale that is given; vLLM's makes
-one a row, from y rounded to x's type, and comes with vLLM alone."""
+"""Peers of RMSNorm in float8: torch's, eager and compiled."""
 
 from bench.peers.setups import calls_of, of_torch
 from quack_tutorial.operations.rmsnorm_quantized import formula, formula_residual
