@@ -53,9 +53,11 @@ NUMPY_SHA256 = {
     "6eaab6a7bb658d71ebe702911a3deab715323642462eb41b65565ca6a7cc23f1": "Pyodide's distribution",
     "be1aee57f9855e51543bc342aa7a4eb881552887d7ddd6df58fce1f43360f8de": "the same with its modules compiled: not for publishing",
 }
+# What a page imports: of `bench` not the programs that need a GPU.
+ROOMS = "cutesim", "quack_tutorial", "grading", "workbench"
+BENCH = "__init__", "asked", "cheats", "correctness", "profile", "this_gpu", "training"
 # What the wheel leaves out: what chapters gave on a GPU, and records that no cell of a chapter reads, of the proof suites, of
 # tuning, of lines and of compilers.
-ROOMS = "cutesim", "quack_tutorial", "bench", "grading", "workbench"  # what a page imports
 LINES = "layernorm", "rmsnorm", "copy", "softmax-backward", "cross-entropy-fused"
 LEFT_OUT = ("/tests/", "/build/", "/tune/", "/validation/", "/outputs/", *(f"/lines/{name}.json" for name in LINES))
 LEFT_OUT += ("/compiled/releases.json", "/compiled/architectures.json")
@@ -191,7 +193,7 @@ def pack(folder, cache=CACHE):
 
 def write_wheel(path):
     """The package as one zip file, and beside it each lab's lab.packed: the same bytes for the same sources."""
-    files = {}
+    files = {f"bench/{name}.py": (ROOT / f"bench/{name}.py").read_bytes() for name in BENCH}
     for file in sorted(file for room in ROOMS for file in (ROOT / room).rglob("*")):
         name = file.relative_to(ROOT).as_posix()
         is_left_out = any(part in name for part in LEFT_OUT) and not name.endswith(SHOWN)

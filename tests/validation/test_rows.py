@@ -108,7 +108,7 @@ def test_what_is_written_between_rows_is_found():
     case = replace(rows.random_case(0), M=3, N=10, before=5, gap=2, dtype="float32")
     for column in (10, 11):
         matrices = rows.Matrices(case, np.random.default_rng(0))
-        matrix = matrices.new(case.before)
+        matrix = matrices.new(np.dtype(case.dtype), case.before)
         assert not matrices.touched()
         np.lib.stride_tricks.as_strided(matrix, (3, 12), matrix.strides)[1, column] = 0
         assert matrices.touched()
