@@ -48,9 +48,9 @@ def readers(outcome: Outcome, name: str) -> Readers:
     array = outcome.case.inputs[name]
     thread, block = np.full(array.size, -1), np.full(array.size, -1)
     every, row, element = _elements(outcome, name, array, Kind.WRITE)
-    events = outcome.trace.events[every.event[row]]
-    thread[element[::-1]] = (events["warp"].astype(int) * 32 + every.lane[row])[::-1]  # the first to read it wins
-    block[element[::-1]] = events["block"][::-1]
+    events = outcome.trace.events
+    thread[element[::-1]] = (events["warp"][every.event] * 32 + every.lane)[row[::-1]]  # the first to read it wins
+    block[element[::-1]] = events["block"][every.event][row[::-1]]
     times = np.bincount(element, minlength=array.size)
     pairs = np.sort(every.event[row].astype(int) * array.size + element)  # np.unique takes ten times as long
     first = np.nonzero(np.diff(pairs, prepend=-1))[0]
@@ -97,18 +97,17 @@ def loads(outcome: Outcome, name: str) -> tuple:
     """(how many warps of a block read an element of the input `name`, on average, the source lines that load it)."""
     array, every, start = outcome.case.inputs[name], *_touching(outcome, name, Kind.WRITE)
     events = outcome.trace.events
-    at = np.stack(
-        [(every.address - start) // array.itemsize, events["block"][every.event], events["warp"][every.event]]
-    )
-    who = np.unique(at, axis=1)
-    pairs = np.unique(who[:2], axis=1).shape[1]
-    return who.shape[1] / max(1, pairs), lines_of(outcome.trace, outcome.trace.events[every.event])
+    warp = events["block"].astype(int) * 32 + events["warp"]  # a block has 32 at most
+    whole = (warp.max(initial=0) // 32 + 1) * 32
+    who = np.unique((every.address - start) // array.itemsize * whole + warp[every.event])
+    pairs = len(np.unique(who // 32))
+    return len(who) / max(1, pairs), lines_of(outcome.trace, events[np.unique(every.event)])
 
 
 def stores(outcome: Outcome, name: str, other: Kind = Kind.READ) -> tuple:
     """(how often an element of the tensor `name` was stored, the source lines that did it)."""
     every, _ = _touching(outcome, name, other)
-    return len(every), lines_of(outcome.trace, outcome.trace.events[every.event])
+    return len(every), lines_of(outcome.trace, outcome.trace.events[np.unique(every.event)])
 
 
 def times_stored(outcome: Outcome, name: str) -> np.ndarray:
@@ -119,8 +118,7 @@ def times_stored(outcome: Outcome, name: str) -> np.ndarray:
 
 def lines_of(trace: Trace, events) -> tuple:
     """The source lines of some events."""
-    rows = sorted({int(row) for row in events["line"]})
-    return tuple(plain_line(trace.lines[row]) for row in rows)
+    return tuple(plain_line(trace.lines[row]) for row in np.unique(events["line"]))
 
 
 def _touching(outcome: Outcome, name: str, other: Kind):

@@ -433,7 +433,7 @@ def test_the_longest_trace_that_is_read_takes_seconds():
     start = time.process_time()
     diagnoses.view(lab("butterfly"), outcome)
     assert [mistake.kind for mistake in lab("butterfly").waste(outcome)][:1] == ["traffic: read again"]
-    assert time.process_time() - start < 90  # 35 s at 2 GHz, of 32 MB
+    assert time.process_time() - start < 20
 
 
 @pytest.mark.parametrize(
