@@ -119,7 +119,7 @@ def check(name: str, answer, *parts: str, seed: int = 0) -> None:
 
     module = lab(name)
     called = getattr(answer, "__name__", "")
-    asked = next((one for one in parts or (called,) if one in module.FUNCTIONS), "")  # whatever it calls itself
+    asked = next((one for one in parts or (called,) if one in module.FUNCTIONS), "")
     parts = parts or tuple(name for name in module.CHECKS if (name == asked) == bool(asked))
     cases = [case for case in module.cases(seed) if case.target == asked]
     try:

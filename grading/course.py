@@ -66,7 +66,7 @@ class Judge(NbGraderPreprocessor):
         self.log.info("%s", report)
         checks, told = {check.name: check for check in report.checks}, set()
         self._compare(nb, resources["nbgrader"], checks)
-        notes = {report.checks[-1].name: f"{report.compiled}\n".lstrip()}  # the compiler's word, where it costs points
+        notes = {report.checks[-1].name: f"{report.compiled}\n".lstrip()}  # where it costs points
         nb.metadata = nbformat.from_dict({"kernelspec": KERNEL})
         for cell in nb.cells:
             cell.metadata = nbformat.from_dict({k: v for k, v in cell.metadata.items() if k == "nbgrader"})

@@ -158,7 +158,7 @@ def _wasted(module, looked: Outcome, outcomes: list[Outcome]) -> Iterator[Diagno
     others = [one for one in outcomes if one is not looked and one.trace is not None and not one.findings]
     for outcome in sorted(others, key=lambda one: (one.case.schedule == FAST, one.case.name != DRAWN)):
         yield from wrong_way(outcome)
-        yield from written_again(outcome)  # rows that are written again are read again, too, and say less of it
+        yield from written_again(outcome)  # such rows are read again, too, which says less
         yield from module.waste(outcome)
 
 
@@ -171,7 +171,7 @@ def view(module, outcome: Outcome) -> View:
         with np.errstate(invalid="ignore"):
             close = np.isclose(outcome.outputs[name].astype(np.float64), expected, relative, absolute, equal_nan=True)
         rows = close.reshape(len(close), -1).all(axis=1)
-        wrong |= ~rows if len(rows) == len(wrong) else not rows.all()  # an output may have other rows than x
+        wrong |= ~rows if len(rows) == len(wrong) else not rows.all()  # it may have other rows
     first = next(iter(outcome.case.inputs))
     seen = outcome.case.schedule == "forward" and not outcome.findings
     who = evidence.readers(outcome, first) if seen else None
@@ -188,7 +188,7 @@ def _wrong_numbers(module, check: str, views: list[View], every: list[View]) -> 
     whose = getattr(module, "ROWS", "Which rows does each block take?")
     may_skip = getattr(module, "may_skip", None)
     yield from unread([v for v in views if v.readers], whose, may_skip)
-    if any(v.wrong.any() and not v.readers for v in views):  # in another order, where nobody looked who reads what
+    if any(v.wrong.any() and not v.readers for v in views):  # where nobody looked who reads what
         yield from unread([v for v in every if v.readers], whose, may_skip)
     yield from unwritten(large)
     for mistake in module.explain(check, views, every):
@@ -216,7 +216,7 @@ def near_formula(module, check: str, views: list[View]) -> Iterator[Diagnosis]:
     names = getattr(module, "OUTPUTS", {}).get(check, getattr(module, "TOLERANCE", {}))
     for v, name in itertools.product([v for v in views if v.readers], names):
         right, got, exact = v.right[name], v.got[name], v.outcome.exact.get(name)
-        if exact is None or np.abs(right).max() > 1e9:  # where a start value such as -1e30 is no infinity
+        if exact is None or np.abs(right).max() > 1e9:  # where -1e30 is no infinity
             continue
         parts = getattr(module, "PARTS", {}).get(name, {}).values()
         scale = sum(np.abs(factor * part(v.case)).reshape(right.shape) for factor, part in parts if factor)
@@ -465,7 +465,7 @@ def by_parts(module, mistake: Diagnosis, views: list[View], every: list[View]) -
     name = wrong_output(module, wrong, mistake.message)
     parts = getattr(module, "PARTS", {}).get(name, {})
     known = [v for v in every if v.readers and np.isfinite(v.got[name]).all()]
-    known = [v for v in known if np.abs(v.right[name]).max() < 1e9]  # the fit's digits are those of the largest
+    known = [v for v in known if np.abs(v.right[name]).max() < 1e9]  # whose digits the fit has
     if not parts or not known:
         return
     terms = np.stack([np.concatenate([part(v.case).ravel() for v in known]) for _, part in parts.values()], axis=1)
@@ -498,7 +498,7 @@ def by_pattern(module, mistake: Diagnosis, views: list[View], every: list[View])
         return
     loose = max(tolerance[0], 2e-3), max(tolerance[1], 1e-6)
 
-    def fits(made) -> bool:  # in most cases: where numbers are tiny or huge, something else may decide
+    def fits(made) -> bool:  # in most cases: tiny or huge numbers may be another matter
         sizes = [min(1, np.abs(v.right[name]).max()) for v in known]
         good = [np.allclose(v.got[name], made(v), loose[0], loose[1] * size) for v, size in zip(known, sizes)]
         return sum(good) > 2 * len(good) / 3
@@ -595,7 +595,7 @@ def lost(views: list[View], matches: Callable, shown: Callable) -> Iterator[Diag
         if all(n > slots and matches(v, v.readers.warp < slots) for v, n in zip(views, warps)):
             advice = f"Does the last step read {slots} slots, however many warps there are?"
             yield told("warp", list(range(slots, warps[0])), advice)
-    for bit in (16, 8, 4, 2, 1):  # the answer is lane 0's, and this round would have brought it the others'
+    for bit in (16, 8, 4, 2, 1):  # the round that would have brought lane 0 the others'
         gone = [lane for lane in range(32) if lane & bit]
         for apart in (0, None, 4, 2, 1):  # None: half of the warps
             halves = [n // 2 if apart is None else apart for n in warps]
@@ -733,7 +733,8 @@ def written_again(outcome: Outcome) -> Iterator[Diagnosis]:
     for name, array in outcome.case.outputs.items():
         stores, lines = evidence.stores(outcome, name)
         stores *= evidence.scale(outcome, name)
-        if stores > (2 if array.ndim == 1 else EXCESS) * array.size:  # two lanes may write what belongs to a row
+        # Two lanes may write what belongs to a row.
+        if stores > (2 if array.ndim == 1 else EXCESS) * array.size:
             each = "a row" if array.ndim == 1 else "an element"
             text = f"{name} is written {stores / array.size:.3g} times {each}; once is enough."
             by_row = evidence.times_stored(outcome, name).reshape(len(array), -1).min(axis=1)
@@ -757,9 +758,11 @@ def wrong_way(outcome: Outcome) -> Iterator[Diagnosis]:
     for name in outcome.case.outputs:
         count, lines = evidence.stores(outcome, name, evidence.Kind.WRITE)
         if count:
+            atomic = set(lines) <= set(evidence.lines_of(outcome.trace, outcome.trace.select(Op.ATOMIC)))
             text = (
-                f"The kernel reads {count} number{'s' * (count > 1)} of {name}. An output is written and never read: keep in "
-                "registers or shared memory what you need again, and ask of nothing that an earlier launch may have left there."
+                f"The kernel reads {count} number{'s' * (count > 1)} of {name}{', as atomics do' * atomic}. An output is written "
+                "and never read: keep in registers or shared memory what you need again, and ask of nothing that an earlier launch "
+                "may have left there."
             )
             yield Diagnosis("traffic: output read", text, lines)
 
@@ -792,7 +795,8 @@ def idle_warps(outcome: Outcome, name: str, cluster: int = 0, rows: int = 1) -> 
 def barriers(outcome: Outcome, most: int, advice: str, of_cluster: bool = False) -> Iterator[Diagnosis]:
     """More waiting than the task needs, at barriers and mbarriers or, with `of_cluster`, at barriers of the whole cluster."""
     events = outcome.trace.select(*(Op.CLUSTER_ARRIVE,) if of_cluster else evidence.WAITS)
-    events = events[(events["op"] != Op.MBARRIER_WAIT) | (events["arg2"] != 1)]  # it asked, and the answer was no
+    # A wait that asked, and the answer was no, counts for none.
+    events = events[(events["op"] != Op.MBARRIER_WAIT) | (events["arg2"] != 1)]
     waits = evidence.of_each_warp(events).max(initial=0)
     if waits > most:
         enough = ("none is needed", "one is enough")[most] if most < 2 else f"{most} are enough"

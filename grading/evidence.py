@@ -49,10 +49,11 @@ def readers(outcome: Outcome, name: str) -> Readers:
     thread, block = np.full(array.size, -1), np.full(array.size, -1)
     every, row, element = _elements(outcome, name, array, Kind.WRITE)
     events = outcome.trace.events
-    thread[element[::-1]] = (events["warp"][every.event] * 32 + every.lane)[row[::-1]]  # the first to read it wins
+    # The first to read it wins.
+    thread[element[::-1]] = (events["warp"][every.event] * 32 + every.lane)[row[::-1]]
     block[element[::-1]] = events["block"][every.event][row[::-1]]
     times = np.bincount(element, minlength=array.size)
-    pairs = np.sort(every.event[row].astype(int) * array.size + element)  # np.unique takes ten times as long
+    pairs = np.sort(every.event[row].astype(int) * array.size + element)  # np.unique takes longer
     first = np.nonzero(np.diff(pairs, prepend=-1))[0]
     lanes = np.diff(first, append=len(pairs))
     event, element = np.divmod(pairs[first], array.size)

@@ -102,7 +102,7 @@ def _import(name, globals=None, locals=None, fromlist=(), level=0):
         return names.by_path(name) if fromlist else names.CUTLASS
     if top == "cuda":
         return names.Missing(name if fromlist else "cuda")
-    if name in IMPORTED or name in ("math", "operator"):  # a copy: what a submission does to it reaches nobody else
+    if name in IMPORTED or name in ("math", "operator"):  # a copy, for this submission alone
         found = vars(IMPORTED.get(name) or builtins.__import__(name))
         kept = {one: value for one, value in found.items() if not one.startswith("_")}
         kept |= {one: type(one, (value,), {"seed": _seed}) for one, value in kept.items() if value is random.Random}
@@ -166,7 +166,7 @@ def is_other(module: str) -> bool:
 
 
 def _class(node) -> str | None:
-    if isinstance(node, ast.MatchClass) and node.patterns:  # they read attributes that nothing here names
+    if isinstance(node, ast.MatchClass) and node.patterns:  # of attributes that nothing names
         return "matches a class by position; name the attributes, or use isinstance"
     if isinstance(node, ast.ClassDef) and node.keywords:
         return "gives a class keywords; a kernel has no need of a metaclass"

@@ -80,7 +80,7 @@ def run(folder: Path, words: tuple, seconds: float, packages: tuple[Path, ...] =
     finally:
         stop(started)
     reader.join(5)
-    if not problem() and status is not None and status > 128:  # as bubblewrap says that a signal ended it
+    if not problem() and status is not None and status > 128:  # bubblewrap's word for a signal
         status = 128 - status
     return status, data[0] if data else b""
 
@@ -161,7 +161,7 @@ def write_job(folder: Path, job: dict, cases: list[Case]) -> None:
         np.savez(folder / f"{i}.in.npz", **case.inputs, **case.outputs)
         # The seed of the schedule follows from that of the inputs, which nobody should read here.
         seed = int.from_bytes(hashlib.sha256(str(case.seed).encode()).digest()[:6])
-        lists = [k for k, one in enumerate(case.make) if isinstance(one, list)]  # JSON has no tuples
+        lists = [k for k, one in enumerate(case.make) if isinstance(one, list)]  # all are, in JSON
         how = {"name": case.name, "make": case.make, "schedule": case.schedule, "seed": seed,
                "target": case.target}  # fmt: skip
         words.append(how | {"lists": lists, "inputs": list(case.inputs), "outputs": list(case.outputs)})

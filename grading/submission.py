@@ -22,7 +22,7 @@ from types import FunctionType, ModuleType, SimpleNamespace
 from cutesim.context import display_name
 
 from .judgement import Refused
-from .permitted import BUILTINS, bound, is_hidden, is_other, modules_of, refusal, refused_builtin
+from .permitted import BUILTINS, MODULES, bound, is_hidden, is_other, modules_of, refusal, refused_builtin
 from .student import UNFILLED
 
 MAX_BYTES = 2**20
@@ -66,7 +66,8 @@ def parts(file: str, text: str) -> list:
 
 def _cells_of_myst(text: str) -> list:
     """The code cells of a MyST notebook, each after as many empty lines as the file has before it, so that line numbers stay."""
-    cells, kept, part = [], [], "prose"  # then "options" (:key: lines), "yaml" (between two ---), "code"
+    # A part is prose, then "options" (:key: lines), "yaml" (between two ---), "code".
+    cells, kept, part = [], [], "prose"
     for number, line in enumerate(text.splitlines()):
         code = ""
         if part == "prose":
@@ -117,8 +118,8 @@ def load(file: str, text: str, target: str, functions=()) -> dict:
                 exec(compile(ast.Module(body, []), name, "exec"), namespace)
             except MemoryError:
                 raise
-            except BaseException as error:  # SystemExit and KeyboardInterrupt are the student's, too
-                refused = error if isinstance(error, Refused) else error_at(error, [one[0] for one in pieces])
+            except BaseException as error:  # SystemExit is the student's, too
+                refused = error if isinstance(error, Refused) else error_at(error, list(shown))
                 if not notebook or isinstance(body[0], DEFINITIONS):
                     later = _later(pieces, body[0]) if notebook else {}
                     raise _with_cause(refused, error, later | dropped) from None
@@ -155,8 +156,8 @@ def error_at(error: BaseException, files: list) -> Refused:
         where = (code.co_filename, traceback.tb_lineno) if code.co_filename in files else where
         traceback = traceback.tb_next
     what = f"{type(error).__name__}: {error}".rstrip(": ")
-    if type(error) is AttributeError and isinstance(error.obj, SimpleNamespace):  # of permitted.IMPORTED
-        what = f"{error.name} is not there: what you hand in may use cutlass, math and operator only"
+    if type(error) is AttributeError and isinstance(error.obj, SimpleNamespace):
+        what = f"{error.name} is not there: what you hand in may use {MODULES} only"
     if where is None:
         return Refused("error", f"the submission stopped with {what}")
     name, text = display_name(where[0]), linecache.getline(*where).strip()
@@ -215,7 +216,7 @@ def _checked(name: str, source: str, tree, notebook: bool, own: set):
     for statement in tree.body:
         may_be_left_out = notebook and not isinstance(statement, DEFINITIONS) or _imports_something_else(statement)
         ours = isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith("quack_tutorial.kernels")
-        if may_be_left_out and not ours:  # an import of the package's kernels is told in a notebook, too
+        if may_be_left_out and not ours:
             continue
         for node in ast.walk(statement):
             reason = refusal(node) or refused_builtin(node, own)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import random
+from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
@@ -26,7 +28,8 @@ def outcomes(answers: dict, cases: list[Case], anew=None) -> list[Outcome]:
 
     A class that cannot be called as the lab calls it, or be run, leaves no outputs in any case behind it, and why as a finding.
     With `anew` cases are tried in an order of their own, which differs from one grading to the next, the large ones of drawn shapes
-    last. These are not tried where a smaller one has shown a fault, which costs a large grid much time to find again.
+    last. These are not tried where a smaller one has shown a fault, which costs a large grid much time to find again. Each case has
+    a reading of its own; then the calls follow one another in one.
     """
     answer = next((name for name, found in answers.items() if isinstance(found, type)), "")
     order = list(cases)
@@ -49,10 +52,40 @@ def outcomes(answers: dict, cases: list[Case], anew=None) -> list[Outcome]:
                     fault = fault or left[case]
         except Refused as refused:
             why = (_told(refused.diagnosis),)
+    if anew is not None and answer and not why:
+        left |= _in_a_row(answer, [o for o in left.values() if o.parameters], anew)
     found = [left.get(case) or Outcome(case, {}, why, None, ()) for case in cases]
     return [
         replace(o, findings=tuple(because(f, answers.get(o.case.target or answer)) for f in o.findings)) for o in found
     ]
+
+
+def _in_a_row(answer: str, outcomes: list[Outcome], anew) -> dict:
+    """{case: outcome} of the first that leaves other numbers where calls come before it, of the same object or of another."""
+    quick, made = {"check": False, "on_device": True}, cache(anew()[answer])
+    clean = [o for o in outcomes if o.case.schedule != FAST and not o.findings]
+    tensors = [[x.copy() for x in (*o.case.inputs.values(), *o.case.outputs.values())] for o in clean]
+
+    def calls(*given):
+        for k, one in enumerate(objects):
+            one(*given[k * len(tensors[0]) : (k + 1) * len(tensors[0])])
+
+    with suppress(Exception):  # a call alone has raised none
+        objects = [made(*o.case.make) for o in clean]
+        simulate(calls, *sum(tensors, []), max_steps=MAX_STEPS * len(clean), **quick)
+    for o, left in zip(clean, tensors):
+        alone = run_of(anew()[answer], o.case, check=False)[1].values()
+        if any(x.tobytes() != y.tobytes() for x, y in zip(alone, left[len(o.case.inputs) :])):
+            text = (
+                f"Called after other calls, with {_shapes(o.case)}, the kernel does not leave what it leaves when it comes first. "
+                "What do they keep for it, in a name outside, in the class, in `self` or in a default value?"
+            )
+            return {o.case: replace(o, findings=(Finding("kept from a call", text, ()),))}
+    return {}
+
+
+def _shapes(case: Case) -> str:
+    return ", ".join(f"{name} {array.shape}" for name, array in case.inputs.items())
 
 
 def _returned(function, case: Case) -> Outcome:
@@ -110,7 +143,7 @@ def run_of(answer, case: Case, **more):
     try:
         run = simulate(answer(*case.make), *inputs.values(), *outputs.values(), **how)
     except NotSimulated as error:
-        raise Refused("not simulated", str(error).replace(ON_A_GPU, "")) from None  # where a lab is not checked
+        raise Refused("not simulated", str(error).replace(ON_A_GPU, "")) from None
     except SimulationError as stopped:  # of a case without a trace
         run = Run(None, Findings([stopped.finding]), ())
     except MemoryError:
@@ -119,10 +152,9 @@ def run_of(answer, case: Case, **more):
         raise error_at(error, _files(answer)) from None
     for finding in run.findings:
         if finding.kind == "endless":  # so would be the other cases, each as slow to find out
-            shapes = ", ".join(f"{name} {array.shape}" for name, array in case.inputs.items())
             text = (
-                f"stopped after {MAX_STEPS:,} turns of loops with {shapes} {case.how}, where a right answer takes a few hundred. "
-                "Does this loop end? If it does, one thread walks a whole row: give each thread its share."
+                f"stopped after {MAX_STEPS:,} turns of loops with {_shapes(case)}, where a right answer takes a few hundred. Does "
+                "this loop end? If it does, one thread walks a whole row: give each thread its share."
             )
             raise Refused("endless", text, tuple((x.file, x.number, x.text) for x in finding.lines))
     differs = {name: np.argwhere(x.view(np.uint8) != inputs[name].view(np.uint8)) for name, x in case.inputs.items()}
@@ -159,11 +191,13 @@ def _written(name: str, at: tuple) -> Finding:
 
 def _files(answer) -> set:
     """The files or cells that the answer's functions are from: those of the names that its code can see."""
-    seen = inspect.unwrap(answer.__call__).__globals__.values()
-    found = [*(f for x in seen for f in (vars(x).values() if isinstance(x, type) else [x])), *vars(answer).values()]
-    return {
-        f.__code__.co_filename for f in map(inspect.unwrap, filter(inspect.isfunction, found)) if inspect.isfunction(f)
-    }
+    seen = inspect.unwrap(answer.__call__).__globals__
+    found = [
+        *(f for x in seen.values() for f in (vars(x).values() if isinstance(x, type) else [x])),
+        *vars(answer).values(),
+    ]
+    own = [f for f in map(inspect.unwrap, filter(inspect.isfunction, found)) if inspect.isfunction(f)]
+    return {f.__code__.co_filename for f in own if f.__globals__ is seen}
 
 
 def check_signature(answer, case: Case) -> None:

@@ -118,12 +118,6 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
             "a lane meet the same partner in two rounds, is the best replaced before the second is found from it, or do both start "
             "from one number? Or the pair is right, and the row is clipped at its best.",
         )
-    if clipped(lambda v: np.maximum(np.sort(v.x, axis=1)[:, -2:-1], 0)):
-        yield Diagnosis(
-            "neutral",
-            f"{where}, and column {bad[0]} is clipped at 0, which is not in the row. It comes from a start value or from lanes "
-            "without a column: neutral for a maximum is -inf, which no number is below.",
-        )
     seconds = [np.broadcast_to(np.sort(v.x, axis=1)[:, -2:-1], v.x.shape).astype(np.float32) for v in wrong]
     if all((v.got["mY"] == second).all() for v, second in zip(wrong, seconds)):
         yield Diagnosis(
@@ -157,6 +151,20 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
             "mixed rows",
             f"{where}; it is clipped at {v.got['mY'][r].max():g}, the second largest of all rows of the warp. A row has "
             f"{v.case.make[0]} lanes here: a round of offset {v.case.make[0]} or more brings another row's numbers.",
+        )
+    got = v.got["mY"][r, bad[0]]
+    for end in (0, got):
+        if end not in v.x[r] and clipped(lambda v: np.maximum(np.sort(v.x, axis=1)[:, -2:-1], end)):  # noqa: B023
+            text = (
+                f"{where}, and column {bad[0]} is clipped at {end:g}, which is not in the row. It comes from a start value or from "
+                "lanes without a column: neutral for a maximum is -inf, which no number is below."
+            )
+            yield Diagnosis("neutral", text)
+    if got not in v.x[r] and all(np.allclose(v.got["mY"], v.right["mY"], 1e-3) for v in wrong if v.case.name != DRAWN):
+        yield Diagnosis(
+            "not exact",
+            f"{where}, and column {bad[0]} becomes {got:.9g}, where {second:.9g} is right: near, and no number of the row. The two "
+            "largest can be found by comparing alone, and that does not round.",
         )
     for bit in (1, 2, 4, 8, 16):
         if forward and all((v.got["mY"] == np.minimum(v.x, of_half(v, bit)).astype(np.float32)).all() for v in forward):

@@ -49,7 +49,8 @@ def cases(seed: int = 0) -> list[Case]:
     """Rows whose maximum is in each of the blocks, and rows too short for all of them."""
     rng = np.random.default_rng([seed, 6])
     random = rng.standard_normal((8, 256)) * 3
-    random[np.arange(8), np.arange(8) * 32 + rng.integers(0, 32, 8)] = 20 + rng.random(8)  # each block wins a row
+    # Each block wins a row.
+    random[np.arange(8), np.arange(8) * 32 + rng.integers(0, 32, 8)] = 20 + rng.random(8)
     odd = -1 - 3 * rng.random((3, 129 + 2 * int(rng.integers(1, 60))))
     odd[2] *= 1e30
     ties = rng.integers(0, 3, (4, 128)).astype(float)
@@ -136,7 +137,7 @@ def within_a_part(wrong: list) -> Iterator[Diagnosis]:
         block = v.readers.block[r]
         return int((block[:column] == block[column]).sum())
 
-    wrong = [(v, r) for v, r in wrong if (v.x[r] == v.right["mMax"][r]).sum() == 1]  # the others may be lost ties
+    wrong = [(v, r) for v, r in wrong if (v.x[r] == v.right["mMax"][r]).sum() == 1]  # no tie
     if wrong and all(v.got["mIndex"][r] == counted(v, r) for v, r in wrong):
         v, r = wrong[0]
         column = int(v.right["mIndex"][r])

@@ -143,7 +143,7 @@ def fits(registers, smem_bytes, threads, *, without="") -> int:
     """The warps of whole blocks that an SM holds, as someone counts who leaves one rule out."""
     warps = threads // 32
     unit = 1 if without == "units" else AT_ONCE
-    rounded = 32 * warps if without == "units of a warp" else 32  # threads whose registers are rounded up together
+    rounded = 32 * warps if without == "units of a warp" else 32  # threads of a unit
     of_block = -(-registers * rounded // unit) * unit * (32 * warps // rounded)
     limits = {
         "warps": SM_WARPS // warps,

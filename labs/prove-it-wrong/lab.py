@@ -21,7 +21,7 @@ import numpy as np
 from cutesim.simulation import simulate
 from grading import diagnoses, evidence, submission
 from grading.diagnoses import View
-from grading.judgement import DRAWN, FAST, SCHEDULES, Case, Diagnosis, Outcome, drawn
+from grading.judgement import DRAWN, FAST, OWN, SCHEDULES, Case, Diagnosis, Outcome, drawn
 
 TITLE = "Prove it wrong: a kernel that is right for its tests' sizes only"
 TARGET = "Entropy"
@@ -168,7 +168,9 @@ def cases(seed: int = 0) -> list[Case]:
 
 def batches(rng, case, normal, odd: int) -> Iterator[Case]:
     """The same rows in batches of many sizes, at other places, beside others, and beside far larger ones."""
-    for N, sizes in ((128, (1, 2, 3, 5, 8)), (odd, (1, 4, 5, 6, 9, 33, 140)), (1000 + odd, (1, 2, 40))):
+    # Taller than wide, too.
+    tall = 128 + int(rng.integers(1, 300)), *(n + 1 for n in OWN.get() if n <= 1024)
+    for N, sizes in ((128, (1, 2, 3, 5, 8, *tall)), (odd, (1, 4, 5, 6, 9, 33, 140)), (1000 + odd, (1, 2, 40))):
         kept = normal(5, N)
         for M in sizes:
             for beside in (1, 20) if M > 2 else (1, 1):

@@ -4,7 +4,7 @@ Neither book nor package solves it. Blocks, threads and rows a block are the stu
 
     AbsMeanScale(N)(mX, mY)   mX and mY float32 (M, N), y = x / mean(|x|), the mean being the row's
 
-N is a multiple of 4, from 4 to 8192; no row is all 0. Graded without a GPU: the sectors that move, the requests that
+N is a multiple of 4, from 4 to 8192; no row is all 0, or nearly. Graded without a GPU: the sectors that move, the requests that
 ask for them, and by the cost model whether enough bytes are under way. `race` measures on a Hopper GPU.
 """
 
@@ -146,7 +146,7 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
         even = np.isfinite(ratio).all() and (np.ptp(ratio, axis=1) < 1e-3 * np.abs(ratio).max(axis=1)).all()
         N = wrong[0].x.shape[1]
         divisor = N / ratio.mean()
-        alike = len(ratio) > 1 and np.ptp(ratio) < 1e-3 * ratio.max()  # in one row any factor would do
+        alike = len(ratio) > 1 and np.ptp(ratio) < 1e-3 * ratio.max()  # one row fits any factor
         if even and alike and round(divisor) != N:
             text = (
                 f"It is as if the sum of the magnitudes were divided by {round(divisor):,}, and N is {N:,}: what is counted "
@@ -198,7 +198,7 @@ WAITS = (
 def flight(trace: Trace, row_bytes: int, scale: float = 1) -> dict:
     """By the cost model: what a block, and an SM's blocks together, have under way, and what the bandwidth needs.
 
-    A warp asks for numbers until something needs one of them, a shuffle, a store or a barrier at the latest; its longest such run
+    A warp asks for numbers until something needs one of them, a shuffle, a store or a barrier at the latest; the mean of such runs
     counts. The registers are those that a row's numbers take which a thread loads, or those asked for if more, and 24.
     """
     launch, events = trace.launches[0], trace.events
@@ -207,16 +207,14 @@ def flight(trace: Trace, row_bytes: int, scale: float = 1) -> dict:
     loaded = sum(int(mask).bit_count() * int(size) for mask, size in zip(loaded["mask"], loaded["bytes"]))
     loaded = int(loaded * scale) // launch.blocks
     for event in events:
-        who = int(event["block"]), int(event["warp"])
-        now, most = runs.get(who, (0, 0))
+        of_warp = runs.setdefault((int(event["block"]), int(event["warp"])), [0])
         if event["op"] in (Op.LOAD, Op.ASYNC_COPY) and event["space"] == Space.GMEM:
-            now += int(event["mask"]).bit_count() * int(event["bytes"])
-        elif event["op"] in WAITS:
-            now = 0
-        runs[who] = now, max(now, most)
+            of_warp[-1] += int(event["mask"]).bit_count() * int(event["bytes"])
+        elif event["op"] in WAITS and of_warp[-1]:
+            of_warp.append(0)
     of_blocks = collections.Counter()
-    for (block, _), (_, most) in runs.items():
-        of_blocks[block] += most
+    for (block, _), of_warp in runs.items():
+        of_blocks[block] += sum(of_warp) // max(1, np.count_nonzero(of_warp))
     block_bytes = max(of_blocks.values())
     registers = 24 + max(block_bytes, min(loaded, row_bytes)) // launch.threads // 4
     blocks = cost.blocks_per_sm(launch.threads, min(255, registers), launch.smem_bytes)
@@ -262,7 +260,8 @@ def beyond(band: int, outcome: Outcome) -> Iterator[Diagnosis]:
     share = 100 * least / max(1, moved - 32 * ends)
     if share >= band:
         rows = -(-M // sum(one.blocks for one in outcome.trace.launches))
-        yield from diagnoses.idle_warps(outcome, "mX", rows=rows) if M > 8 else ()  # of fewer a block may have more
+        # Of fewer a block may have more.
+        yield from diagnoses.idle_warps(outcome, "mX", rows=rows) if M > 8 else ()
         return
     text = (
         f"{band} % of a copy's efficiency is not reached: {least:,} bytes are the least for x {(M, N)}, and the kernel's sectors "

@@ -245,7 +245,8 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
     v = wrong[0]
     r = int(np.argmax(v.wrong))
     got, told = v.got["mLse"][r], diagnoses.first_wrong(v, "mLse", TOLERANCE["mLse"])
-    full = [v for v in forward if v.case.name in ("plain", "odd")]  # each thread has a number, and none is far from 0
+    # Each thread has a number there, and none is far from 0.
+    full = [v for v in forward if v.case.name in ("plain", "odd")]
     nan = next(
         ((v, r) for v in full for r in np.nonzero(np.isnan(v.got["mLse"]))[0] if np.isfinite(v.x[r]).all()), None
     )
