@@ -52,7 +52,7 @@ def readers(outcome: Outcome, name: str) -> Readers:
     thread[element[::-1]] = (events["warp"][every.event] * 32 + every.lane)[row[::-1]]  # the first to read it wins
     block[element[::-1]] = events["block"][every.event][row[::-1]]
     times = np.bincount(element, minlength=array.size)
-    pairs = np.sort(every.event[row].astype(int) * array.size + element)  # np.unique takes ten times as long
+    pairs = np.sort(every.event[row].astype(np.int64) * array.size + element)  # np.unique takes ten times as long
     first = np.nonzero(np.diff(pairs, prepend=-1))[0]
     lanes = np.diff(first, append=len(pairs))
     event, element = np.divmod(pairs[first], array.size)
@@ -97,7 +97,7 @@ def loads(outcome: Outcome, name: str) -> tuple:
     """(how many warps of a block read an element of the input `name`, on average, the source lines that load it)."""
     array, every, start = outcome.case.inputs[name], *_touching(outcome, name, Kind.WRITE)
     events = outcome.trace.events
-    warp = events["block"].astype(int) * 32 + events["warp"]  # a block has 32 at most
+    warp = events["block"].astype(np.int64) * 32 + events["warp"]  # a block has 32 at most
     whole = (warp.max(initial=0) // 32 + 1) * 32
     who = np.unique((every.address - start) // array.itemsize * whole + warp[every.event])
     pairs = len(np.unique(who // 32))
