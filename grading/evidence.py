@@ -55,7 +55,7 @@ def readers(outcome: Outcome, name: str) -> Readers:
     pairs = np.sort(every.event[row].astype(np.int64) * array.size + element)  # np.unique takes ten times as long
     first = np.nonzero(np.diff(pairs, prepend=-1))[0]
     lanes = np.diff(first, append=len(pairs))
-    event, element = np.divmod(pairs[first], array.size)
+    event, element = (one.astype(np.intp) for one in np.divmod(pairs[first], array.size))
     wide = np.bincount(event, minlength=1)[event]
     asked, lanes = (np.bincount(element[wide > 1], n[wide > 1], array.size) for n in (np.ones(len(wide)), lanes))
     found = thread, times, block, asked, lanes - asked
@@ -136,10 +136,10 @@ def _touching(outcome: Outcome, name: str, other: Kind):
 def _elements(outcome: Outcome, name: str, array: np.ndarray, other: Kind):
     """(accesses of a tensor but those of the kind `other`; for each element of each the access's row, and the element)."""
     every, start = _touching(outcome, name, other)
-    words = every.size // array.itemsize
+    words = (every.size // array.itemsize).astype(np.intp)  # which has 32 bits in a browser
     row = np.repeat(np.arange(len(every)), words)
     within = np.arange(len(row)) - (np.cumsum(words) - words)[row]
-    return every, row, ((every.address - start) // array.itemsize)[row] + within
+    return every, row, ((every.address - start) // array.itemsize).astype(np.intp)[row] + within
 
 
 def _called(outcome: Outcome, name: str) -> str:
