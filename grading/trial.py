@@ -52,8 +52,8 @@ def outcomes(answers: dict, cases: list[Case], anew=None) -> list[Outcome]:
                     fault = fault or left[case]
         except Refused as refused:
             why = (_told(refused.diagnosis),)
-    if anew is not None and answer and not why:
-        left |= _in_a_row(answer, [o for o in left.values() if o.parameters], anew)
+    if answer and not why:
+        left |= _in_a_row(answer, [o for o in left.values() if o.parameters], anew or (lambda: answers))
     found = [left.get(case) or Outcome(case, {}, why, None, ()) for case in cases]
     return [
         replace(o, findings=tuple(because(f, answers.get(o.case.target or answer)) for f in o.findings)) for o in found
@@ -74,6 +74,10 @@ def _in_a_row(answer: str, outcomes: list[Outcome], anew) -> dict:
         objects = [made(*o.case.make) for o in clean]
         simulate(calls, *sum(tensors, []), max_steps=MAX_STEPS * len(clean), **quick)
     for o, left in zip(clean, tensors):
+        if o is clean[0] and all(
+            x.tobytes() == y.tobytes() for x, y in zip(o.case.outputs.values(), left[-len(o.outputs) :])
+        ):
+            break  # not even the first call has come to its end
         alone = run_of(anew()[answer], o.case, check=False)[1].values()
         if any(x.tobytes() != y.tobytes() for x, y in zip(alone, left[len(o.case.inputs) :])):
             text = (
