@@ -64,6 +64,7 @@ LEFT_OUT += ("/compiled/releases.json", "/compiled/architectures.json")
 SHOWN = (
     *(f"/tune/{name}-aligned.json" for name in ("rmsnorm", "softmax", "cross-entropy", "cross-entropy-fused")),
     "/validation/counters.json",
+    "/validation/delays.json",
 )
 SWEPT = 1024, 4096, 8192, 32768, 128256, 131072  # numbers of the rows whose sweeps chapters draw
 
