@@ -52,10 +52,10 @@ def readers(outcome: Outcome, name: str) -> Readers:
     thread[element[::-1]] = (events["warp"][every.event] * 32 + every.lane)[row[::-1]]  # the first to read it wins
     block[element[::-1]] = events["block"][every.event][row[::-1]]
     times = np.bincount(element, minlength=array.size)
-    pairs = np.sort(every.event[row].astype(int) * array.size + element)  # np.unique takes ten times as long
+    pairs = np.sort(every.event[row].astype(np.int64) * array.size + element)  # np.unique takes ten times as long
     first = np.nonzero(np.diff(pairs, prepend=-1))[0]
     lanes = np.diff(first, append=len(pairs))
-    event, element = np.divmod(pairs[first], array.size)
+    event, element = (one.astype(np.intp) for one in np.divmod(pairs[first], array.size))
     wide = np.bincount(event, minlength=1)[event]
     asked, lanes = (np.bincount(element[wide > 1], n[wide > 1], array.size) for n in (np.ones(len(wide)), lanes))
     found = thread, times, block, asked, lanes - asked
@@ -97,7 +97,7 @@ def loads(outcome: Outcome, name: str) -> tuple:
     """(how many warps of a block read an element of the input `name`, on average, the source lines that load it)."""
     array, every, start = outcome.case.inputs[name], *_touching(outcome, name, Kind.WRITE)
     events = outcome.trace.events
-    warp = events["block"].astype(int) * 32 + events["warp"]  # a block has 32 at most
+    warp = events["block"].astype(np.int64) * 32 + events["warp"]  # a block has 32 at most
     whole = (warp.max(initial=0) // 32 + 1) * 32
     who = np.unique((every.address - start) // array.itemsize * whole + warp[every.event])
     pairs = len(np.unique(who // 32))
@@ -136,10 +136,10 @@ def _touching(outcome: Outcome, name: str, other: Kind):
 def _elements(outcome: Outcome, name: str, array: np.ndarray, other: Kind):
     """(accesses of a tensor but those of the kind `other`; for each element of each the access's row, and the element)."""
     every, start = _touching(outcome, name, other)
-    words = every.size // array.itemsize
+    words = (every.size // array.itemsize).astype(np.intp)  # which has 32 bits in a browser
     row = np.repeat(np.arange(len(every)), words)
     within = np.arange(len(row)) - (np.cumsum(words) - words)[row]
-    return every, row, ((every.address - start) // array.itemsize)[row] + within
+    return every, row, ((every.address - start) // array.itemsize).astype(np.intp)[row] + within
 
 
 def _called(outcome: Outcome, name: str) -> str:
