@@ -1,5 +1,6 @@
 """What becomes of a chapter's MyST in the notebook that a reader opens."""
 
+import ast
 import re
 from pathlib import Path
 from textwrap import dedent
@@ -133,3 +134,36 @@ def test_a_listing_of_a_kernel_has_a_fold_with_what_it_calls(tmp_path):
     found = cell.source.index("<summary>More")
     assert found < cell.source.index("<summary>What it is built from: __init__, load, total")
     assert cell.source.count("</details>") == 2 and cell.source.endswith("</details>\n\n</details>")
+
+
+def bound(source, everywhere):
+    """The names that a cell's code binds, in its functions too or only outside of them."""
+    found, inner = set(), (ast.FunctionDef, ast.ClassDef)
+    nodes = list(ast.walk(ast.parse(source))) if everywhere else list(ast.parse(source).body)
+    for node in nodes:
+        if isinstance(node, ast.arg):
+            found.add(node.arg)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, inner):
+            found.add(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            found |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+        elif not everywhere:
+            nodes += ast.iter_child_nodes(node)
+    return found
+
+
+def test_no_cell_needs_what_only_a_solution_makes(root):
+    for path in sorted((root / "notebooks").glob("[0-9]*.md")):
+        text, made = path.read_text("utf-8"), set()
+        every = myst.reader(text, path.stem, path.parent).cells
+        ids = {cell["id"] for cell in every if cell.cell_type == "code"}
+        code = [cell for cell in myst.cells(text, path.stem).cells if cell.cell_type == "code"]
+        of_solutions = set().union(*(bound(cell.source, False) for cell in code if cell["id"] not in ids))
+        for cell in code:
+            if cell["id"] in ids:
+                made |= bound(cell.source, True)
+                every = ast.walk(ast.parse(cell.source))
+                loaded = {node.id for node in every if isinstance(node, ast.Name)}
+                assert not loaded & of_solutions - made, (path.name, cell.source)
