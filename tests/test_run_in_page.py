@@ -120,6 +120,7 @@ def test_a_chapter_runs_to_its_end_and_its_exercise_is_solved(reader, chapter):
     html = (reader.site / f"notebooks/{chapter}.html").read_text("utf-8")
     folded = len(re.findall(r'<div class="cell [^"]*tag_hide-cell', html))
     states = [cell["state"] for cell in answer["looks"][0]["cells"]]
+    assert not [cell["text"] for cell in answer["ran"] if cell["state"] == "failed"]
     assert set(states) <= {"done", "new"} and bool(folded) == ("new" in states)
     assert states.count("new") <= folded
     assert [cell["state"] for cell in answer["ran"]] == ["done"] * len(answer["ran"])

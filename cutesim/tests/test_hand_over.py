@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from dsl import hand_over as k
 
-from cutesim import NotSimulated
 from cutesim.simulation import simulate
 
 
@@ -43,11 +42,6 @@ def test_where_nothing_is_missing_nothing_is_found(what):
 
 def test_the_widest_grid_is_launched():
     assert simulate(k.placed((65536, 1, 1), (1, 1, 1)), ints(1), blocks=1).ok
-
-
-def test_a_relaxed_arrival_is_refused():
-    with pytest.raises(NotSimulated, match="mbarrier_arrive with relaxed=True"):
-        simulate(k.told(relaxed=True), floats(32), floats(32))
 
 
 @pytest.mark.parametrize("test", [False, True])

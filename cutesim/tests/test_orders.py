@@ -145,13 +145,6 @@ def test_the_usual_runs_miss_a_lost_wake_up():
     assert simulate(host, numbers()).ok and simulate(host, numbers(), schedule="reverse").ok
 
 
-@pytest.mark.parametrize("name", ["named_once", "waits_with_either", "counts_two_ways"])
-def test_a_run_in_the_usual_order_says_that_an_arrival_may_count_too_early(name):
-    (finding,) = simulate(k.launched(getattr(k, name), 3), numbers()).findings
-    assert finding.kind == "barrier count"
-    assert finding.message.startswith("Barrier counted too early: at barrier ")
-
-
 def test_the_decisions_replay_to_the_same_failure():
     result = search(k.wakes_too_early)
     again = simulate(k.launched(k.wakes_too_early), numbers(), orders=Order(Following(result.decisions)))

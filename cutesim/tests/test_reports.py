@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dsl import eight_bits, found, hand_over, names, others, python
+from dsl import eight_bits, found, hand_over, names, orders, others, published, python
 from dsl.cluster import Exchange, pair
 from rules import RULES
 from test_bounds import REFUSED as OVERRUN
@@ -94,8 +94,27 @@ CASES = [
     (others.flagged(("before the flag", "after the other barrier")), floats(64), ints(1), floats(64)),
     (others.flagged(), floats(64), ints(1), floats(64)),
     (names.launched_early, ints(128), ints(128), ""),
+    (names.polls_for_ever, ints(128), ints(128)),
+    *((names.atomic_vectors(*places), X[:32], floats(64)) for places in ((4, 1), (4, 36), (3, 0))),
+    (found.of_one_warp, floats(256), floats(256)),
+    (found.acquired_by_one, X[:64], floats(64), ints(8), floats(64)),
+    *((kernel, X[:32], floats(32)) for kernel in (found.arrives_early, found.unwritten_index)),
+    *((kernel, X[:64], floats(64)) for kernel in (found.copies_unwritten, found.comes_twice)),
+    (found.next_tile, ints(8), ints(8)),
+    *(
+        (orders.launched(kernel, 3), ints(128))
+        for kernel in (orders.named_once, orders.waits_with_either, orders.counts_two_ways)
+    ),
 ]
 REFUSED = [
+    *(
+        (name, getattr(names, name), ints(128), ints(128))
+        for name in ("arrives_unaligned", "arrives_unaligned_at_the_cluster")
+    ),
+    ("with_a_word_of_its_own", found.with_a_word_of_its_own, floats(32), floats(32)),
+    ("flag_of_a_lane", found.flag_of_a_lane, floats(32)),
+    ("told, relaxed", hand_over.told(relaxed=True), floats(32), floats(32)),
+    ("hides_a_gap", published.hides_a_gap, ints(32)),
     *(("narrow", found.narrow, filled(value), ints(32)) for value in (128.0, -129.0, np.nan)),
     *(("narrow_vector", found.narrow_vector, filled(value), ints(32)) for value in (np.inf, 255.5, -1.0)),
     *(("warp_number", found.warp_number_of_lane_0, floats(128), floats(128), uniform) for uniform in (False, True)),

@@ -39,11 +39,12 @@ def rows_of(given, chosen):
 @pytest.mark.parametrize("M, N, gap", ((21, 256, 0), (21, 256, 8), (9, 1160, 0), (3, 8192, 0), (2, 20480, 0)))
 def test_a_row_of_whole_16_bytes_has_the_same_bits_in_every_batch(dtype, M, N, gap):
     given = inputs(M, N, dtype, gap)
-    whole, order = results(*given), torch.randperm(M)
-    elsewhere, alone = results(*rows_of(given, order)), results(*rows_of(given, [M - 1]))
+    whole, last = results(*given), list(range(M - 1, M // 2 - 1, -1))
+    elsewhere = results(*rows_of(given, last))
     for call, found in whole.items():
-        assert torch.equal(found[order], elsewhere[call]), f"{call}: a row depends on where it is"
-        assert torch.equal(found[-1:], alone[call]), f"{call}: a row depends on how many there are"
+        assert torch.equal(found[last], elsewhere[call]), (
+            f"{call}: a row depends on where it is, or on how many there are"
+        )
 
 
 @pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))

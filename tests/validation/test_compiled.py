@@ -22,6 +22,7 @@ def subjects():
     names = ["CopyVectors(5 x 302)", "SoftmaxOnline(5 x 302)", "LastBlock", "BulkCopy(512)", "RowSums()"]
     names += ["CopyAsync(5 x 16)", "cross-entropy(7 x 71, congruent, (8, 32, 1, 2), gap 0, ignored -100)"]
     names += ["copy, vectors, float32, 5 x 1000", "CrossEntropyBackwardElements(5 x 41)", "SoftmaxThread(5 x 16)"]
+    names += ["CopyThread(5 x 302)", "RMSNormBackwardAtomics(5 x 302)"]
     chosen = [found[name] for name in names]
     return {s.name: (compiled.seen(compiled.simulated(s)), compiled.ptx_of(s)) for s in chosen}
 
@@ -55,18 +56,16 @@ def test_doctored_ptx_is_a_mismatch(subjects, line):
     assert any(said in sentence for sentence in unexplained(subjects[name], text.replace(old, new)))
 
 
-def test_single_elements_of_global_memory_merge_only_where_neighbours_are_and_byte_for_byte():
-    found = {subject.name: subject for subject in compiled.subjects(False)}
-    every = ("CopyThread(5 x 302)", "RMSNormBackwardAtomics(5 x 302)")
-    lanes, atomics = (found[name] for name in every)
-    shown, text = compiled.seen(compiled.simulated(lanes)), compiled.ptx_of(lanes)
+def test_single_elements_of_global_memory_merge_only_where_neighbours_are_and_byte_for_byte(subjects):
+    lanes, atomics = subjects["CopyThread(5 x 302)"], subjects["RMSNormBackwardAtomics(5 x 302)"]
     # Lanes beside each other are no neighbours in a thread: a wider load stays a mismatch.
-    assert unexplained((shown, None), text) == []
+    text = lanes[1]
+    assert unexplained(lanes, text) == []
     assert "ld.global.b32" in text
-    assert unexplained((shown, None), text.replace("ld.global.b32", "ld.global.v2.b32"))
-    shown, text = compiled.seen(compiled.simulated(atomics)), compiled.ptx_of(atomics)
-    assert unexplained((shown, None), text) == [] and not compiled.emitted(text).loops
-    assert unexplained((shown, None), text.replace("ld.global.b32", "mov.b32", 1))
+    assert unexplained(lanes, text.replace("ld.global.b32", "ld.global.v2.b32"))
+    text = atomics[1]
+    assert unexplained(atomics, text) == [] and not compiled.emitted(text).loops
+    assert unexplained(atomics, text.replace("ld.global.b32", "mov.b32", 1))
 
 
 def test_in_ptx_without_loops_every_access_and_shuffle_is_counted(subjects):
