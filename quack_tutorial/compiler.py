@@ -508,8 +508,8 @@ def _compiled_by_the_dsl(compiles, host_fn, call, arch):
 
         if arch and arch.startswith("sm_8") and REFUSED.search(str(error)):
             raise NeedsNewerGPU(
-                f"{_name(host_fn)} has clusters, transactions of an mbarrier, bulk copies or atomics on vectors, which need "
-                f"compute capability 9.0 or newer, and is compiled for {arch}"
+                f"{_name(host_fn)} has float8, which needs compute capability 8.9, or clusters, transactions of an mbarrier, bulk "
+                f"copies or atomics on vectors, which need compute capability 9.0 or newer, and is compiled for {arch}"
             ) from None
         told = blame.of_the_compiler(error)
         if told is None:

@@ -27,6 +27,8 @@ def test_all_compiles_that_the_generation_can_run(arch):
     if arch in ("sm_80", "sm_86", "sm_89"):
         # Rows of 131,072 float32 numbers fit into no block's registers; the others are rungs that are about what Hopper brought.
         unforeseen = {one for one in needing if one[3] != 131072 and one[1] not in architectures.OF_HOPPER}
+        if arch != "sm_89":  # which brought float8
+            unforeseen = {one for one in unforeseen if not one[0].startswith("rmsnorm-quantized")}
         assert not unforeseen
     else:
         assert not needing
