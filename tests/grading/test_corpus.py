@@ -128,7 +128,7 @@ def test_no_class_of_the_book_solves_a_lab_when_pasted(root, name):
     if not lab(name).TARGET:
         pytest.skip("the lab asks for no kernel")
     best = {where: score(name, found) for where, found in pasted(root).items()}
-    assert len(best) > 60
+    assert len(best) > 40  # the others need what no submission may
     assert max(best.values()) < worth(name), best
 
 
