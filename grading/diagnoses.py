@@ -158,7 +158,7 @@ def _wasted(module, looked: Outcome, outcomes: list[Outcome]) -> Iterator[Diagno
     others = [one for one in outcomes if one is not looked and one.trace is not None and not one.findings]
     for outcome in sorted(others, key=lambda one: (one.case.schedule == FAST, one.case.name != DRAWN)):
         yield from wrong_way(outcome)
-        yield from written_again(outcome)  # such rows are read again, too, which says less
+        yield from written_again(outcome)  # rows that are written again are read again, too, and say less of it
         yield from module.waste(outcome)
 
 
@@ -465,7 +465,7 @@ def by_parts(module, mistake: Diagnosis, views: list[View], every: list[View]) -
     name = wrong_output(module, wrong, mistake.message)
     parts = getattr(module, "PARTS", {}).get(name, {})
     known = [v for v in every if v.readers and np.isfinite(v.got[name]).all()]
-    known = [v for v in known if np.abs(v.right[name]).max() < 1e9]  # whose digits the fit has
+    known = [v for v in known if np.abs(v.right[name]).max() < 1e9]  # the fit's digits are those of the largest
     if not parts or not known:
         return
     terms = np.stack([np.concatenate([part(v.case).ravel() for v in known]) for _, part in parts.values()], axis=1)
@@ -498,7 +498,7 @@ def by_pattern(module, mistake: Diagnosis, views: list[View], every: list[View])
         return
     loose = max(tolerance[0], 2e-3), max(tolerance[1], 1e-6)
 
-    def fits(made) -> bool:  # in most cases: tiny or huge numbers may be another matter
+    def fits(made) -> bool:  # in most cases: where numbers are tiny or huge, something else may decide
         sizes = [min(1, np.abs(v.right[name]).max()) for v in known]
         good = [np.allclose(v.got[name], made(v), loose[0], loose[1] * size) for v, size in zip(known, sizes)]
         return sum(good) > 2 * len(good) / 3
@@ -595,7 +595,7 @@ def lost(views: list[View], matches: Callable, shown: Callable) -> Iterator[Diag
         if all(n > slots and matches(v, v.readers.warp < slots) for v, n in zip(views, warps)):
             advice = f"Does the last step read {slots} slots, however many warps there are?"
             yield told("warp", list(range(slots, warps[0])), advice)
-    for bit in (16, 8, 4, 2, 1):  # the round that would have brought lane 0 the others'
+    for bit in (16, 8, 4, 2, 1):  # the answer is lane 0's, and this round would have brought it the others'
         gone = [lane for lane in range(32) if lane & bit]
         for apart in (0, None, 4, 2, 1):  # None: half of the warps
             halves = [n // 2 if apart is None else apart for n in warps]

@@ -166,7 +166,7 @@ def is_other(module: str) -> bool:
 
 
 def _class(node) -> str | None:
-    if isinstance(node, ast.MatchClass) and node.patterns:  # of attributes that nothing names
+    if isinstance(node, ast.MatchClass) and node.patterns:  # they read attributes that nothing here names
         return "matches a class by position; name the attributes, or use isinstance"
     if isinstance(node, ast.ClassDef) and node.keywords:
         return "gives a class keywords; a kernel has no need of a metaclass"
