@@ -75,16 +75,18 @@ def measured(key: CellKey, setups: dict) -> dict:
     launches, pool = timing.launches_for(bytes_moved(key), count), torch.cuda.graph_pool_handle()
     before = {"rows": None, "write": _written(torch), "producer": _producer(torch, key, first)}
     replays = {
-        (state, None): timing.capture(_both(work, None), slots, launches, pool).released()
+        (state, None): timing.capture(_both(work), slots, launches, pool).released()
         for state, work in before.items()
         if work
     }
+    kept = []  # calls: their graphs read what `prepare` made
     for name, setup in setups.items():
         try:
-            found = {}
-            for state, work in before.items():  # a call of its own for each graph: what `prepare` keeps must stay
-                both = _both(work, setup(*first))
+            call, found = setup(*first), {}
+            for state, work in before.items():
+                both = _both(work, call, prepares=not found)
                 found[state, name] = timing.capture(both, slots, launches, pool).released()
+            kept.append(call)
         except Exception as error:  # whatever a peer raises, the others go on if the GPU still answers
             torch.cuda.synchronize()
             print(f"{key}: {name}: {type(error).__name__}: {error}"[:200], file=sys.stderr)
@@ -125,15 +127,15 @@ def _producer(torch, key, first):
     return lambda matrix: matrix.copy_(kept)
 
 
-def _both(work, call):
-    """The two, one after the other, as one call that can be captured."""
+def _both(work, call=None, prepares=False):
+    """The two, one after the other, as one call that can be captured; it `prepares` what `call` must have, or finds that done."""
 
     def both(*inputs):
         if work:
             work(inputs[0].data)  # autograd does not see it
         return call(*inputs) if call else inputs[0].new_empty(0)
 
-    if hasattr(call, "prepare"):
+    if prepares and hasattr(call, "prepare"):
         both.prepare = call.prepare
     return both
 

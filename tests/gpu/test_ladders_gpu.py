@@ -15,7 +15,7 @@ if _problem:
 
 # From which version on each ladder is tried; "vector atomics" stands between two older ones.
 FIRST = {"softmax": "direct", "rmsnorm": "direct", "rmsnorm backward": "bulk"}
-FIRST |= {"cross-entropy": "short terms", "cross-entropy backward": "fast exp", "rmsnorm-quantized": "block"}
+FIRST |= {"cross-entropy": "short terms", "cross-entropy backward": "fast exp", "rmsnorm-quantized": "registers"}
 RUNGS = [("rmsnorm backward", "vector atomics")]
 for _operation, _first in FIRST.items():
     _names = [name for name in OPERATIONS[_operation].ladder if name != FINAL]

@@ -30,7 +30,7 @@ class Spread(NamedTuple):
     """What a forward kernel, or a gradient that needs its row once, asks for; pairs are of 16 bits and of float32."""
 
     held: tuple = (4, 4)  # vectors of a thread, of one tensor
-    block_bytes: int = 16 * KB  # of a row, in a block's registers
+    block_bytes: tuple = (16 * KB, 16 * KB)  # of a row, in a block's registers
     shared_from: tuple = (128 * KB, NEVER)  # bytes of a row that waits in shared memory
     piece_bytes: int = 40 * KB  # of a row, in a block's shared memory
     piece_threads: int = 320  # at most, of a block that has a piece of a row
@@ -43,14 +43,14 @@ class Spread(NamedTuple):
 
 SPREADS = {
     # Half as many blocks of a row just above a power of 2 take up to 15 % less (H200).
-    "softmax": Spread(held=(3, 4), block_bytes=24 * KB),
+    "softmax": Spread(held=(3, 4), block_bytes=(24 * KB, 24 * KB)),
     "softmax backward": Spread(held=(3, 2), piece_threads=256, piece_held=(4, 4), tensors=3, together=2),
     "rmsnorm": Spread(held=(4, 3), shared_from=(32 * KB, 256 * KB), rows_each=2, together=1),
     # It has two rows for each of RMSNorm's, so that an SM's loads are never few.
     "rmsnorm residual": Spread(held=(4, 3), shared_from=(NEVER, NEVER), rows_each=2, together=1),
-    # y is in registers until its maximum is known. A block of 128 columns is 16 or 32 neighbouring threads'.
-    "rmsnorm-quantized": Spread(held=(4, 3), shared_from=(NEVER, NEVER), together=1),
-    "rmsnorm-quantized blocks": Spread(held=(4, 3), shared_from=(NEVER, NEVER), together=1, least=(16, 32)),
+    # y is in registers, in float32, until its maximum is known. A block of 128 columns is 16 or 32 neighbouring threads'.
+    "rmsnorm-quantized": Spread(block_bytes=(12 * KB, 24 * KB), shared_from=(NEVER, NEVER)),
+    "rmsnorm-quantized blocks": Spread(block_bytes=(12 * KB, 24 * KB), shared_from=(NEVER, NEVER), least=(16, 32)),
     # Its row is needed three times.
     "layernorm": Spread(
         held=(3, 4),
@@ -61,7 +61,9 @@ SPREADS = {
         rows_each=2,
         together=1,
     ),
-    "cross-entropy fused": Spread(held=(6, 4), block_bytes=24 * KB, shared_from=(64 * KB, NEVER), together=2),
+    "cross-entropy fused": Spread(
+        held=(6, 4), block_bytes=(24 * KB, 24 * KB), shared_from=(64 * KB, NEVER), together=2
+    ),
 }
 
 
@@ -110,7 +112,8 @@ class Row(NamedTuple):
 
 def row_at_once(row, spread):
     """For kernels whose blocks, or clusters, have all of their rows at once."""
-    k, blocks, pieces = int(row.width == 32), row.blocks(spread.block_bytes), row.blocks(spread.piece_bytes)
+    k = int(row.width == 32)
+    blocks, pieces = row.blocks(spread.block_bytes[k]), row.blocks(spread.piece_bytes)
     if not row.has_clusters and row.bytes <= (128 * KB, 192 * KB)[k]:  # as far as 1024 threads have registers for it
         blocks = 1
     if row.bytes > spread.shared_from[k] and row.can_be_copied(pieces):
