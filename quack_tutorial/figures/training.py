@@ -18,7 +18,7 @@ from quack_tutorial import hardware
 from quack_tutorial.records import folder
 from quack_tutorial.records.training import DRIFT, LAST
 
-from .charts import STYLES, Chart, grouped_bars, log2_axis
+from .charts import MARKERS, STYLES, Chart, grouped_bars, log2_axis
 from .suites import Shown
 from .theme import LIGHT, SERIES
 
@@ -191,36 +191,39 @@ def vocabulary(found) -> Chart | Shown:
 
 
 def head(found, width=4096, words=128256) -> Chart | Shown:
-    """Bars of the time and memory of each way of `bench.head` at one shape; the table has all."""
+    """Each way of `bench.head` at one shape as a point, its time against its memory; the table has all shapes."""
     if found is None:
         return not_yet("quack-tutorial head --out FILE")
-    chosen = [way for way in found.shape(width, words).ways if way.name != "matrix products"]
+    shape = found.shape(width, words)
+    bare = shape.way("matrix products").ms
+    chosen = sorted((way for way in shape.ways if way.peak_bytes), key=lambda way: way.peak_bytes)
 
     def draw(axes, wide):
-        names = [way.name if wide else way.name.replace(", ", ",\n") for way in chosen]
-        ms, gigabytes = [way.ms for way in chosen], [way.peak_bytes / 1e9 for way in chosen]
-        series = {"ms, forward and backward": ms, "GB beside inputs and gradients": gigabytes}
-        grouped_bars(axes, names, series, 0.38, 0.36, (".1f", ".2f"), room=max(ms))
+        at = {way.name: (way.peak_bytes / 1e9, way.ms) for way in chosen}
+        axes.plot(*zip(*(at[name] for name in at if name.startswith("ours"))), color=SERIES[0][0], linewidth=1.4)
+        for i, name in enumerate(sorted(at, key=lambda name: (not name.startswith("ours"), name))):
+            colour = SERIES[0 if name.startswith("ours") else i][0]
+            axes.plot(*at[name], MARKERS[i], color=colour, markersize=8, linestyle="none", label=name)
+        axes.axhline(bare, color=LIGHT["ink"], linestyle=(0, (5, 3)), linewidth=1.3, label="the products alone")
+        axes.set_xscale("log")
+        ends = chosen[0].peak_bytes / 1.5e9, chosen[-1].peak_bytes / 0.7e9
+        ticks = [tick for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20) if ends[0] < tick < ends[1]]
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.minorticks_off()
+        axes.set(xlim=ends, ylim=(0, 1.15 * max(way.ms for way in chosen)), ylabel="ms, forward and backward")
+        axes.set_xlabel("GB beside inputs and gradients")
 
-    least = min(chosen, key=lambda way: way.peak_bytes)
-    bare = found.shape(width, words).way("matrix products")
     return Chart(
         draw,
-        "The head and its loss",
-        f"Least memory: {least.name}, {least.peak_bytes / 1e9:.2f} GB. The three matrix products alone take {bare.ms:.1f} ms.",
-        f"{found.shapes[0].tokens:,} tokens, width {width:,}, {words:,} words, bfloat16. {found.origin}",
+        "The head and its loss: time against memory",
+        f"Least memory: {chosen[0].name}, {chosen[0].peak_bytes / 1e9:.2f} GB. The three matrix products alone take {bare:.1f} ms.",
+        f"{shape.tokens:,} tokens, width {width:,}, {words:,} words, bfloat16. {found.origin}",
         ("way", "width", "words", "ms", "GB"),
         tuple(
-            (
-                way.name,
-                f"{shape.width:,}",
-                f"{shape.words:,}",
-                f"{way.ms:.2f}",
-                f"{way.peak_bytes / 1e9:.2f}" if way.peak_bytes else "",
-            )
-            for shape in found.shapes
-            for way in shape.ways
+            (one.name, f"{each.width:,}", f"{each.words:,}", f"{one.ms:.2f}", f"{(one.peak_bytes or 0) / 1e9:.2f}")
+            for each in found.shapes
+            for one in each.ways
         ),
-        height=(0.9 + 0.75 * len(chosen),) * 2,
-        legend=(2, 1),
+        height=(4.8, 5.4),
+        legend=(4, 2),
     )
