@@ -517,7 +517,7 @@ def test_what_waits_for_instructions_takes_the_same_time_on_both_cards(on_an_h10
     assert [round(100 * one.of_copy) for one in (h200, h100)] == [78, 100]
 
 
-# Where it stands, the post, and chapters 13 and 15 ----------------------------------------------------------------------
+# Where it stands, the post, and chapters 13 and 16 ----------------------------------------------------------------------
 
 
 def test_an_h100_s_cells_below_the_bar_and_their_sweeps(root, on_an_h100):

@@ -69,6 +69,7 @@ SECTIONS = {
             ("direct", "hint", "read twice", "any address", "weights once"), "07-rmsnorm.html#to-what-ships"
         ),
     },
+    "rmsnorm-quantized": dict.fromkeys(("block", "vectors", "registers"), "15-fewer-bytes.html#the-ladder"),
     "rmsnorm backward": {
         **dict.fromkeys(("atomics", "parts", "pipelined"), "07-rmsnorm.html#backward-where-dw-is-added-up"),
         **dict.fromkeys(("vector atomics", "bulk", "cluster"), "../book/what-ships.html#the-gradient-of-rmsnorm"),
