@@ -193,8 +193,6 @@ def block_maximum():
 
     x = np.random.default_rng(15).integers(10, 100, (1, 128)).astype(np.float32)
     w = np.full(128, np.sqrt((x * x).mean()), np.float32)  # so that the norm leaves the numbers as they are
-    q, scale = np.zeros((1, 128), np.uint8), np.zeros((1, 1), np.float32)
-    trace = _simulate(RMSNormQuantizedLanes(cutlass.Float32, 128), x, w, q, scale, 0.0, None)
-    return replace(
-        figures.butterfly(trace, which=-1), title="32 lanes find the maximum of 128 numbers in five shuffles"
-    )
+    trace = _simulate(RMSNormQuantizedLanes(cutlass.Float32, 128), x, w, x.astype(np.uint8), x[:, :1].copy(), 0.0, None)
+    player = figures.butterfly(trace, which=-1)
+    return replace(player, title="32 lanes find the maximum of 128 numbers in five shuffles")

@@ -44,21 +44,14 @@ def losses(training) -> Chart | Shown:
 
     first, means = variants[0].losses[0], {v.name: v.last_mean for v in variants}
     low, high = min(means, key=means.get), max(means, key=means.get)
+    less = {name: f"{mean - means['stock']:+.4f}" for name, mean in means.items() if "stock" in means}
     return Chart(
         draw,
         "The loss, whoever computes it",
         f"From {first:.2f}. Means of the last {LAST} steps lie between {means[low]:.3f} ({low}) and {means[high]:.3f} ({high}).",
         f"{training.what} {training.origin}",
         ("variant", "first", f"mean of the last {LAST}", "less stock's"),
-        tuple(
-            (
-                v.name,
-                f"{v.losses[0]:.4f}",
-                f"{v.last_mean:.4f}",
-                f"{v.last_mean - means['stock']:+.4f}" if "stock" in means else "",
-            )
-            for v in variants
-        ),
+        tuple((v.name, f"{v.losses[0]:.4f}", f"{v.last_mean:.4f}", less.get(v.name, "")) for v in variants),
         height=(4.4, 6.2),
         legend=(3, 1),
     )
@@ -199,31 +192,31 @@ def head(found, width=4096, words=128256) -> Chart | Shown:
     chosen = sorted((way for way in shape.ways if way.peak_bytes), key=lambda way: way.peak_bytes)
 
     def draw(axes, wide):
-        at = {way.name: (way.peak_bytes / 1e9, way.ms) for way in chosen}
-        axes.plot(*zip(*(at[name] for name in at if name.startswith("ours"))), color=SERIES[0][0], linewidth=1.4)
-        for i, name in enumerate(sorted(at, key=lambda name: (not name.startswith("ours"), name))):
-            colour = SERIES[0 if name.startswith("ours") else i][0]
-            axes.plot(*at[name], MARKERS[i], color=colour, markersize=8, linestyle="none", label=name)
-        axes.axhline(bare, color=LIGHT["ink"], linestyle=(0, (5, 3)), linewidth=1.3, label="the products alone")
-        axes.set_xscale("log")
-        ends = chosen[0].peak_bytes / 1.5e9, chosen[-1].peak_bytes / 0.7e9
-        ticks = [tick for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20) if ends[0] < tick < ends[1]]
-        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-        axes.minorticks_off()
-        axes.set(xlim=ends, ylim=(0, 1.15 * max(way.ms for way in chosen)), ylabel="ms, forward and backward")
-        axes.set_xlabel("GB beside inputs and gradients")
+        places = {way.name: (way.peak_bytes / 1e9, way.ms) for way in chosen}
+        for i, (name, at) in enumerate(places.items()):
+            axes.plot(*at, MARKERS[i], color=SERIES[i][0], markersize=8, label=name)
+        ours = [at for name, at in places.items() if name.startswith("ours")]
+        axes.plot(*zip(*ours), color=LIGHT["soft"], linewidth=1.2, zorder=1)
+        axes.axhline(bare, color=LIGHT["ink"], linestyle=STYLES[1], label="the products alone")
+        ticks = [2.0**k for k in range(-3, 5)]
+        log2_axis(axes, ticks, [f"{tick:g}" for tick in ticks])
+        axes.set(ylim=(0, None), xlabel="GB beside inputs and gradients", ylabel="ms, forward and backward")
 
     return Chart(
         draw,
         "The head and its loss: time against memory",
         f"Least memory: {chosen[0].name}, {chosen[0].peak_bytes / 1e9:.2f} GB. The three matrix products alone take {bare:.1f} ms.",
         f"{shape.tokens:,} tokens, width {width:,}, {words:,} words, bfloat16. {found.origin}",
-        ("way", "width", "words", "ms", "GB"),
+        ("way", "tokens x width x words", "ms", "GB"),
         tuple(
-            (one.name, f"{each.width:,}", f"{each.words:,}", f"{one.ms:.2f}", f"{(one.peak_bytes or 0) / 1e9:.2f}")
-            for each in found.shapes
-            for one in each.ways
+            (
+                way.name,
+                f"{size.tokens:,} x {size.width:,} x {size.words:,}",
+                f"{way.ms:.2f}",
+                f"{way.peak_bytes / 1e9:.2f}" if way.peak_bytes else "",
+            )
+            for size in found.shapes
+            for way in size.ways
         ),
-        height=(4.8, 5.4),
         legend=(4, 2),
     )
