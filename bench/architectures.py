@@ -2,8 +2,8 @@
 
     python -m bench.architectures [--record] [sm_80 ...]
 
-Each is compiled with what it chooses on a card of that generation. What has clusters, transactions of an mbarrier or bulk copies needs
-compute capability 9.0, and float8 8.9; an older generation refuses it: that is an answer, and the only other one that is right.
+Each is compiled with what it chooses on a card of that generation. What has clusters, transactions of an mbarrier or bulk copies
+needs compute capability 9.0, and float8 8.9; an older generation refuses it: an answer, and the only other one that is right.
 """
 
 from __future__ import annotations
