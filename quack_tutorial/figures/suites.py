@@ -86,8 +86,8 @@ def cards() -> Shown:
         ran = ", ".join(gpu.name for gpu in of_it if gpu.card in recorded_cards()) or "none: compiled only"
         compiled = f"{counts['compile']} of {counts['programs']}, {counts['date']}"
         names = ", ".join(gpu.name for gpu in of_it) or "none in this book's table"
-        rows.append((".".join(map(str, capability)), names, ran, compiled, counts["need 9.0"]))
-    columns = "compute capability", "cards", "measured on", "programs that compile", "refused: they need 9.0"
+        rows.append((".".join(map(str, capability)), names, ran, compiled, counts["need newer"]))
+    columns = "compute capability", "cards", "measured on", "programs that compile", "refused: they need a newer one"
     return shown(columns, rows)
 
 
