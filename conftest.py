@@ -68,7 +68,14 @@ SLOW = (
 
 # With TESTS=part, as in .ci/run, each of these and of the slow ones runs a third of its cases, another third each day; without, as
 # in the workflow, all of them. So do the pages of the site (`tests/test_site.py`).
-SAMPLED = (*SLOW, "tests/test_kernels_compile.py", "tests/test_exercises.py", "tests/test_judged_again.py")
+SAMPLED = (
+    *SLOW,
+    "tests/test_kernels_compile.py",
+    "tests/test_exercises.py",
+    "tests/test_judged_again.py",
+    "tests/test_ops_torch.py",
+    "cutesim/tests/",  # which .ci/run runs whole with numpy alone
+)
 
 
 def left_out(items, today: int) -> list:
