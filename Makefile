@@ -23,7 +23,7 @@ INSTALLED := .venv/installed-$(subst $(comma),-,$(EXTRAS))
 FLAVOUR := $(filter dsl cu13,$(subst $(comma), ,$(EXTRAS)))
 LAB := .venv/installed-$(if $(FLAVOUR),$(FLAVOUR)-)$(if $(INSTRUCTOR),labs,jupyter)
 BUILT := _build/html/.built
-PAGES := _config.yml _toc.yml $(shell find book notebooks labs -type f ! -name '*.ipynb' ! -path '*/.*')
+PAGES := _config.yml _toc.yml $(shell find book notebooks labs -type f ! -name '*.ipynb' ! -name '*.pyc' ! -path '*/.*')
 CODE := $(shell find cutesim quack_tutorial bench grading workbench -type f ! -name '*.pyc')
 
 # A clone that was moved or copied: the programs in its .venv name the old place.
