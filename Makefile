@@ -90,14 +90,14 @@ serve: $(BUILT)
 	@$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html $(PORT)
 
 test: $(INSTALLED)
-	$(BIN)/python -m pytest -n auto -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow" $(ARGS)
 
 test-slow: $(INSTALLED)
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "slow and not timed" $(ARGS)
 
 # One after the other: a wall time says nothing of a page where another browser shares the cores.
 test-timed: $(INSTALLED)
-	$(BIN)/python -m pytest -m timed $(ARGS)
+	$(BIN)/python -m pytest -m timed $(ARGS) $(shell grep -rl --include=*.py pytest.mark.timed tests)
 
 test-all: export ARCHITECTURES = all
 test-all: test test-slow test-timed

@@ -1,4 +1,4 @@
-"""`quack-tutorial levels`: the kernels of chapter 15 beside the softmax that ships and a copy, on this machine's GPU.
+"""`quack-tutorial levels`: the kernels of chapter 16 beside the softmax that ships and a copy, on this machine's GPU.
 
 Each is launched many times in a CUDA graph, one after the other, so that a kernel that overlaps with the one ahead of it can.
 What is checked is what was timed: the outputs of the graph's last launches, which were NaN before.

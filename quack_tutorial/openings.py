@@ -9,6 +9,7 @@
 | `cluster_reduce`  | `kernels.reduce`, two blocks                     | `line_up`         | the records of speeds                 |
 | `choices`         | the record of a sweep                            | `training_curves` | the record of a training              |
 | `sum_tree`        | `kernels.softmax`, the sum of one row            | `pipeline`        | `kernels.levels`, five warps          |
+| `block_maximum`   | `kernels.rmsnorm_quantized`, a scale's maximum   |                   |                                       |
 
 Each takes less than a second. Importing the module loads no kernel.
 """
@@ -184,3 +185,14 @@ def sum_tree():
     x = np.random.default_rng(14).normal(size=(3, 32)).astype(np.float32)
     tree = trees(SoftmaxWarp(), x, np.zeros_like(x), check=False)["mO"][0, 0]
     return figures.sum_tree(tree, x[0], title="In what order a warp adds 32 terms")
+
+
+def block_maximum():
+    """32 lanes find the largest of 128 normalised numbers, of which each has four."""
+    from quack_tutorial.kernels.rmsnorm_quantized import RMSNormQuantizedLanes, cutlass
+
+    x = np.random.default_rng(15).integers(10, 100, (1, 128)).astype(np.float32)
+    w = np.full(128, np.sqrt((x * x).mean()), np.float32)  # so that the norm leaves the numbers as they are
+    trace = _simulate(RMSNormQuantizedLanes(cutlass.Float32, 128), x, w, x.astype(np.uint8), x[:, :1].copy(), 0.0, None)
+    player = figures.butterfly(trace, which=-1)
+    return replace(player, title="32 lanes find the maximum of 128 numbers in five shuffles")

@@ -21,9 +21,9 @@ CHOSEN = (
 @pytest.mark.parametrize("arch", CHOSEN)
 def test_all_compiles_that_the_generation_can_run(arch):
     found = architectures.compiled(arch)
-    wrong = {program: said for program, said in found.items() if said not in ("compiles", "needs 9.0")}
+    wrong = {program: said for program, said in found.items() if said not in ("compiles", "needs newer")}
     assert not wrong, wrong
-    needing = {program for program, said in found.items() if said == "needs 9.0"}
+    needing = {program for program, said in found.items() if said == "needs newer"}
     if arch in ("sm_80", "sm_86", "sm_89"):
         # Rows of 131,072 float32 numbers fit into no block's registers; the others are rungs that are about what Hopper brought.
         unforeseen = {one for one in needing if one[3] != 131072 and one[1] not in architectures.OF_HOPPER}

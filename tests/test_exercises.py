@@ -183,7 +183,24 @@ WRONG = {
         "        cute.arch.barrier()\n        mO[row, t] = s[63 - t]\n": "        mO[row, t] = s[63 - t]\n",
         "s[63 - t]": "s[t]",
     },
-    ("15", "log_softmax_tile"): {
+    ("15", "rotary"): {
+        "- b * sin": "+ b * sin",
+        "Float32(row)": "Float32(row + 1)",
+        "/ half": "/ (2 * half)",
+    },
+    ("15", "swiglu_backward"): {
+        "dy * g * s": "dy * g",
+        "(1.0 - s)": "s",
+        "range(t, mG.shape[1], 128)": "range(t, min(mG.shape[1], 512), 128)",
+        "dy = mG[row, col], mU[row, col], mDY[row, col]": "dy = mG[row, col], mU[row, col], mDY[row, col] + 0.0 * mDY[row, col]",
+    },
+    ("15", "dropped_backward"): {
+        "row * N + 32": "32",
+        " - y[k] * along": "",
+        "rstd * (": "(",
+        "y, rstd = standardised": "standardised(loaded(mX, row, lane))\n    y, rstd = standardised",
+    },
+    ("16", "log_softmax_tile"): {
         "return shifted -": "return x -",
         "exp(shifted)": "exp(x)",
         "return shifted - cute.math.log(row_sum(exp(shifted)))": "return shifted",

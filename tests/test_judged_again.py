@@ -41,7 +41,7 @@ def chapter_cells(path):
     return [(n, cell.source, "hide-cell" in cell.metadata.get("tags", ())) for n, cell in code]
 
 
-@pytest.mark.parametrize("chapter", [f"{number:02}" for number in range(15)])
+@pytest.mark.parametrize("chapter", [f"{number:02}" for number in range(16)])
 def test_a_verdict_stays_after_run_all(root, chapter):
     """Each guess and its answer are run once more, then each solution as a reader pastes it."""
     (path,) = (root / "notebooks").glob(f"{chapter}-*.md")

@@ -498,7 +498,7 @@ def in_chapter(root, tmp_path, monkeypatch):
 
 def test_chapter_14_s_bulk_store_is_one_instruction_behind_a_fence(in_chapter):
     spec = TensorSpec("float32", ("M", 1024), (1024, 1), 16)
-    text = ptx(in_chapter("15-where-next.md", "class StoreInBulk:", "long_rows").StoreInBulk(), spec, spec)
+    text = ptx(in_chapter("16-where-next.md", "class StoreInBulk:", "long_rows").StoreInBulk(), spec, spec)
     assert count(r"cp\.async\.bulk\.global\.shared", text) == count(r"fence\.proxy\.async", text) == 1
     assert count(r"st\.global", text) == 0
 
@@ -525,7 +525,7 @@ def test_the_listings_of_chapter_11_s_turned_rows_are_what_is_compiled(in_chapte
 
 
 def test_chapter_14_s_kernel_that_reads_twice_is_the_one_that_reads_once(in_chapter):
-    RowSum = in_chapter("15-where-next.md", "class RowSum:").RowSum
+    RowSum = in_chapter("16-where-next.md", "class RowSum:").RowSum
     specs = TensorSpec("float32", (4, 256), (256, 1), 16), TensorSpec("float32", (4, 32), (32, 1), 16)
     once, twice, apart = (
         ptx(RowSum(at, 5, 1, True, reads), *specs) for at, reads in ((True, 1), (True, 2), (False, 1))

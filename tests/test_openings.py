@@ -23,7 +23,7 @@ def numbers(text):
 def test_every_chapter_opens_with_one_and_every_one_is_used(root):
     texts = [path.read_text("utf-8") for path in sorted((root / "notebooks").glob("[0-9]*.md"))]
     cells = [re.findall(r":tags: \[opening\]\n\n[^\n]+\n\n([^\n]+)\n```", text) for text in texts]
-    assert len(cells) == 16 and all(len(found) == 1 for found in cells)
+    assert len(cells) == 17 and all(len(found) == 1 for found in cells)
     names = {
         name for name in vars(openings) if name[0] != "_" and getattr(openings, name).__class__.__name__ == "function"
     }

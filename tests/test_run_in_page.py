@@ -37,7 +37,8 @@ EXERCISES = {
     "11-profiler": ("kept", None),
     "12-case-files": ("lengths", None),
     "14-the-same-answer": ("added", r"^right"),
-    "15-where-next": ("log_softmax_tile", r"^right"),
+    "15-fewer-bytes": ("rotary", r"^right"),
+    "16-where-next": ("log_softmax_tile", r"^right"),
 }
 
 TOO_LARGE = (

@@ -14,7 +14,7 @@ nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed")
 
 ROOMS = ("cutesim", "quack_tutorial", "bench", "grading", "workbench")
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "tests", "build", "*.egg-info")
-CHAPTERS = ("00-ten-minute-win", "07-rmsnorm", "11-profiler", "15-where-next")
+CHAPTERS = ("00-ten-minute-win", "07-rmsnorm", "11-profiler", "16-where-next")
 
 
 @pytest.fixture(scope="module")

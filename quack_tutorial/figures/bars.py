@@ -28,11 +28,9 @@ def online_softmax(x, y, origin) -> Player:
         m = max(m, part.max())
         s = s * np.exp(before - m) + np.exp(part - m).sum()
         shares = np.where(np.arange(n) < end, np.exp(x - m), 0.0)
-        grows = (
-            ""
-            if m == before or before == -np.inf
-            else f" It was {before:.2f}: the sum so far shrinks {np.exp(m - before):.1f} times."
-        )
+        grows = ""
+        if -np.inf < before < m:
+            grows = f" It was {before:.2f}: the sum so far shrinks {np.exp(m - before):.1f} times."
         frames.append(
             Frame(
                 f"{end} of {n} numbers are read. The maximum so far is m = {m:.2f}, the sum of e^(x − m) is s = {s:.2f}.{grows}",

@@ -51,12 +51,7 @@ SECTIONS = {
         "thread": "00-ten-minute-win.html#one-softmax-from-here-on",
         "warp": "04-warp-reduce.html#softmax-one-warp-a-row",
         "three-pass": "08-softmax.html#three-passes",
-        "online": "08-softmax.html#online",
-        "vectors": "08-softmax.html#vectors",
-        "registers": "08-softmax.html#registers",
-        "rows": "08-softmax.html#rows",
-        "async": "08-softmax.html#async",
-        "cluster": "08-softmax.html#cluster",
+        **{name: f"08-softmax.html#{name}" for name in "online vectors registers rows async cluster".split()},
         **dict.fromkeys(("direct", "hint", "read twice", "short exp", "any address"), "08-softmax.html#to-what-ships"),
     },
     "rmsnorm": {
@@ -69,16 +64,17 @@ SECTIONS = {
             ("direct", "hint", "read twice", "any address", "weights once"), "07-rmsnorm.html#to-what-ships"
         ),
     },
+    "rmsnorm-quantized": dict.fromkeys(("block", "vectors", "registers"), "15-fewer-bytes.html#the-ladder"),
     "rmsnorm backward": {
         **dict.fromkeys(("atomics", "parts", "pipelined"), "07-rmsnorm.html#backward-where-dw-is-added-up"),
         **dict.fromkeys(("vector atomics", "bulk", "cluster"), "../book/what-ships.html#the-gradient-of-rmsnorm"),
     },
     "cross-entropy": {
         "two-pass": "09-cross-entropy.html#two-passes",
-        "online": "09-cross-entropy.html#online",
-        "vectors": "09-cross-entropy.html#vectors",
-        "in flight": "09-cross-entropy.html#in-flight",
-        "rows": "09-cross-entropy.html#rows",
+        **{
+            name: f"09-cross-entropy.html#{name.replace(' ', '-')}"
+            for name in ("online", "vectors", "in flight", "rows")
+        },
         "fast exp": "09-cross-entropy.html#arithmetic-in-the-way",
         **dict.fromkeys(("short terms", "any address"), "09-cross-entropy.html#to-what-ships"),
     },

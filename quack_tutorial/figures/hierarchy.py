@@ -51,14 +51,8 @@ def hierarchy(measured) -> Player:
         f"The wider, the more threads share it, and the farther away it is. A load from HBM takes {times:.0f} times as long as one "
         f"from shared memory, and all {sms} SMs together read {faster:.0f} times as much from shared memory as from HBM."
     )
-    height = len(rows) * ROW
-    scene = Scene(
-        WIDTH,
-        height,
-        tuple(boxes),
-        tuple(labels),
-        narrow=Scene(PHONE, len(rows) * (ROW + 16), tuple(narrow), tuple(small)),
-    )
+    phone = Scene(PHONE, len(rows) * (ROW + 16), tuple(narrow), tuple(small))
+    scene = Scene(WIDTH, len(rows) * ROW, tuple(boxes), tuple(labels), narrow=phone)
     origin = (
         f"{measured.origin} GB/s are those of all SMs together. Sizes: NVIDIA's, of the {chip.name}; one block may have "
         f"{chip.smem_per_block_bytes // kib} KiB of an SM's shared memory. The datasheet gives HBM {chip.bandwidth_gb_s:,} GB/s. "

@@ -8,7 +8,7 @@
 | `hints`        | how much quicker a kernel seems because of what another left in L2                          |
 | `clocks`       | time, clock and power over seconds of the same work                                         |
 | `fast_p`       | the share of cells in which an implementation is more than p times as fast as a baseline    |
-| `levels`       | chapter 15's kernels beside what ships, as shares of a copy's speed                         |
+| `levels`       | chapter 16's kernels beside what ships, as shares of a copy's speed                         |
 
 What is not recorded says so.
 """
@@ -204,7 +204,7 @@ def fast_p(records, provider: str, baselines) -> Chart:
 
 
 def levels(recorded) -> Chart | Shown:
-    """Chapter 15's kernels as percent of a copy's speed, a group of bars a type and size; the summary says what overlap saves."""
+    """Chapter 16's kernels as percent of a copy's speed, a group of bars a type and size; the summary says what overlap saves."""
     if recorded is None:
         return not_yet("quack-tutorial levels --out FILE")
     cells, names = recorded.cells, [name for name in recorded.cells[0].us if name != "copy"]

@@ -82,21 +82,14 @@ def in_flight(hierarchy, here=None) -> Chart:
 
     share = f" ({peak / hierarchy.datasheet_gb_s:.0%} of the datasheet's)" if hierarchy.datasheet_gb_s else ""
     mine = f" This machine's: {here.bandwidth_gb_s('HBM'):,.0f} GB/s." if here else ""
-    head = (
-        "bytes a load",
-        "loads a thread",
-        "threads an SM",
-        "bytes in flight",
-        "Little's law, GB/s",
-        "measured, GB/s",
-    )
+    head = "bytes a load;loads a thread;threads an SM;bytes in flight;Little's law, GB/s;measured, GB/s".split(";")
     speeds = {p.name: f"{p.gb_s:,.0f}" for p in own}
     return Chart(
         draw,
         "Bytes in flight decide the bandwidth",
         f"The fastest stream reads {peak:,.0f} GB/s{share}.{mine}",
         " ".join([hierarchy.origin, *([f"This machine: {here.device}, {here.date} UTC."] if here else ())]),
-        (*head, "this machine, GB/s") if here else head,
+        (*head, *(["this machine, GB/s"] if here else ())),
         tuple(
             (
                 str(p.facts["vector_bytes"]),

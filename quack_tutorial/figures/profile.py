@@ -182,14 +182,8 @@ def _draw_hierarchy(axes, x, case, most, wide):
             at = x + 9 * (i + 0.5) / len(edge) - 0.8
             width = max(0.06, 1.3 * total / most)
             start, length = (bottom, 2.6) if "loads" in kind else (top, -2.6)
-            look = {
-                "head_width": width + 0.5,
-                "head_length": 0.5,
-                "length_includes_head": True,
-                "color": colour,
-                "linewidth": 0,
-            }
-            axes.add_patch(FancyArrow(at, start, 0, length, width=width, **look))
+            head = {"head_width": width + 0.5, "head_length": 0.5, "length_includes_head": True}
+            axes.add_patch(FancyArrow(at, start, 0, length, width=width, color=colour, linewidth=0, **head))
             many = len(edge) > 2 and not wide
             text = f"{total / 1e9:.1f}" if many else f"{total / 1e9:.1f} GB"
             beside = at + width / 2 + 0.35

@@ -86,8 +86,8 @@ def cards() -> Shown:
         ran = ", ".join(gpu.name for gpu in of_it if gpu.card in recorded_cards()) or "none: compiled only"
         compiled = f"{counts['compile']} of {counts['programs']}, {counts['date']}"
         names = ", ".join(gpu.name for gpu in of_it) or "none in this book's table"
-        rows.append((".".join(map(str, capability)), names, ran, compiled, counts["need 9.0"]))
-    columns = "compute capability", "cards", "measured on", "programs that compile", "refused: they need 9.0"
+        rows.append((".".join(map(str, capability)), names, ran, compiled, counts["need newer"]))
+    columns = "compute capability", "cards", "measured on", "programs that compile", "refused: they need a newer one"
     return shown(columns, rows)
 
 
@@ -114,16 +114,8 @@ def releases() -> Shown:
             facts = {tuple(said[:3]) for said in all_said if isinstance(said, list)}
             if len(facts) > 1:
                 moved.append((f"{name} ({arch})", *(_brief(said) for said in all_said)))
-    columns = (
-        "release",
-        "made for",
-        "compile",
-        "spill",
-        "other registers",
-        "other loads in flight",
-        "other registers if renamed",
-    )
-    first, second = shown(columns, rows), shown(("program", *named), moved)
+    columns = "release,made for,compile,spill,other registers,other loads in flight,other registers if renamed"
+    first, second = shown(columns.split(","), rows), shown(("program", *named), moved)
     said = f"Compiled {kept['date']} without a GPU, the PTX of all releases by ptxas {kept['ptxas']}."
     named = "Programs that became others: registers, bytes spilled, loads in flight"
     html = f"{first.html}<p>{said}</p>{folded(second.html, named, max(len(moved), LONG + 1))}"
@@ -165,14 +157,9 @@ def _place(kept) -> str:
     """When, and on what: the GPU where there was one."""
     where = kept.where or {}
     versions = [where["device"]] if "device" in where else []
-    names = {
-        "cuda": "CUDA",
-        "dsl": "CuTe DSL",
-        "numpy": "numpy",
-        "tirx-harness": "tirx-harness",
-        "sentryward": "SentryWard",
-    }
-    versions += [f"{shown} {where[key]}" for key, shown in names.items() if where.get(key)]
+    names = {"cuda": "CUDA", "dsl": "CuTe DSL", "sentryward": "SentryWard"}
+    known = "cuda", "dsl", "numpy", "tirx-harness", "sentryward"
+    versions += [f"{names.get(key, key)} {where[key]}" for key in known if where.get(key)]
     return ", ".join([kept.date, *versions])
 
 

@@ -18,7 +18,7 @@ from quack_tutorial import hardware
 from quack_tutorial.records import folder
 from quack_tutorial.records.training import DRIFT, LAST
 
-from .charts import STYLES, Chart, grouped_bars, log2_axis
+from .charts import MARKERS, STYLES, Chart, grouped_bars, log2_axis
 from .suites import Shown
 from .theme import LIGHT, SERIES
 
@@ -44,21 +44,14 @@ def losses(training) -> Chart | Shown:
 
     first, means = variants[0].losses[0], {v.name: v.last_mean for v in variants}
     low, high = min(means, key=means.get), max(means, key=means.get)
+    less = {name: f"{mean - means['stock']:+.4f}" for name, mean in means.items() if "stock" in means}
     return Chart(
         draw,
         "The loss, whoever computes it",
         f"From {first:.2f}. Means of the last {LAST} steps lie between {means[low]:.3f} ({low}) and {means[high]:.3f} ({high}).",
         f"{training.what} {training.origin}",
         ("variant", "first", f"mean of the last {LAST}", "less stock's"),
-        tuple(
-            (
-                v.name,
-                f"{v.losses[0]:.4f}",
-                f"{v.last_mean:.4f}",
-                f"{v.last_mean - means['stock']:+.4f}" if "stock" in means else "",
-            )
-            for v in variants
-        ),
+        tuple((v.name, f"{v.losses[0]:.4f}", f"{v.last_mean:.4f}", less.get(v.name, "")) for v in variants),
         height=(4.4, 6.2),
         legend=(3, 1),
     )
@@ -191,36 +184,39 @@ def vocabulary(found) -> Chart | Shown:
 
 
 def head(found, width=4096, words=128256) -> Chart | Shown:
-    """Bars of the time and memory of each way of `bench.head` at one shape; the table has all."""
+    """Each way of `bench.head` at one shape as a point, its time against its memory; the table has all shapes."""
     if found is None:
         return not_yet("quack-tutorial head --out FILE")
-    chosen = [way for way in found.shape(width, words).ways if way.name != "matrix products"]
+    shape = found.shape(width, words)
+    bare = shape.way("matrix products").ms
+    chosen = sorted((way for way in shape.ways if way.peak_bytes), key=lambda way: way.peak_bytes)
 
     def draw(axes, wide):
-        names = [way.name if wide else way.name.replace(", ", ",\n") for way in chosen]
-        ms, gigabytes = [way.ms for way in chosen], [way.peak_bytes / 1e9 for way in chosen]
-        series = {"ms, forward and backward": ms, "GB beside inputs and gradients": gigabytes}
-        grouped_bars(axes, names, series, 0.38, 0.36, (".1f", ".2f"), room=max(ms))
+        places = {way.name: (way.peak_bytes / 1e9, way.ms) for way in chosen}
+        for i, (name, at) in enumerate(places.items()):
+            axes.plot(*at, MARKERS[i], color=SERIES[i][0], markersize=8, label=name)
+        ours = [at for name, at in places.items() if name.startswith("ours")]
+        axes.plot(*zip(*ours), color=LIGHT["soft"], linewidth=1.2, zorder=1)
+        axes.axhline(bare, color=LIGHT["ink"], linestyle=STYLES[1], label="the products alone")
+        ticks = [2.0**k for k in range(-3, 5)]
+        log2_axis(axes, ticks, [f"{tick:g}" for tick in ticks])
+        axes.set(ylim=(0, None), xlabel="GB beside inputs and gradients", ylabel="ms, forward and backward")
 
-    least = min(chosen, key=lambda way: way.peak_bytes)
-    bare = found.shape(width, words).way("matrix products")
     return Chart(
         draw,
-        "The head and its loss",
-        f"Least memory: {least.name}, {least.peak_bytes / 1e9:.2f} GB. The three matrix products alone take {bare.ms:.1f} ms.",
-        f"{found.shapes[0].tokens:,} tokens, width {width:,}, {words:,} words, bfloat16. {found.origin}",
-        ("way", "width", "words", "ms", "GB"),
+        "The head and its loss: time against memory",
+        f"Least memory: {chosen[0].name}, {chosen[0].peak_bytes / 1e9:.2f} GB. The three matrix products alone take {bare:.1f} ms.",
+        f"{shape.tokens:,} tokens, width {width:,}, {words:,} words, bfloat16. {found.origin}",
+        ("way", "tokens x width x words", "ms", "GB"),
         tuple(
             (
                 way.name,
-                f"{shape.width:,}",
-                f"{shape.words:,}",
+                f"{size.tokens:,} x {size.width:,} x {size.words:,}",
                 f"{way.ms:.2f}",
                 f"{way.peak_bytes / 1e9:.2f}" if way.peak_bytes else "",
             )
-            for shape in found.shapes
-            for way in shape.ways
+            for size in found.shapes
+            for way in size.ways
         ),
-        height=(0.9 + 0.75 * len(chosen),) * 2,
-        legend=(2, 1),
+        legend=(4, 2),
     )

@@ -7,7 +7,7 @@
 | grid  | `overlaps=True`      | blocks that stay, and start before the kernel ahead ends  | nothing                |
 
 The idea of the three levels is from ThunderKittens (Spector et al., 2024, https://arxiv.org/abs/2410.20399); the code
-is this book's, and chapter 15 explains it. Rows are contiguous, of whole 16-byte vectors, and a warp holds them in
+is this book's, and chapter 16 explains it. Rows are contiguous, of whole 16-byte vectors, and a warp holds them in
 registers: up to 4096 elements.
 
 Not covered: tensor cores, for which ThunderKittens' tiles are made.

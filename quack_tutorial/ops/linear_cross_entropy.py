@@ -143,6 +143,7 @@ def _linear_cross_entropy(
     with torch.autocast("cuda" if input.is_cuda else "cpu", enabled=False):
         for first in range(0, M, rows):
             x, t = input[first : first + rows], target[first : first + rows]
+            logits = gradient = None  # the last piece, which would lie beside the next
             logits = x @ linear_weight.T
             if not (of_input or of_weight):
                 loss += _forward(logits, t, ignore_index, "sum", input.dtype != torch.float32, 0)[0]

@@ -10,7 +10,7 @@ What depends on the card is in a folder a card, named as in `hardware`, such as 
 | `outputs/`         | what the chapters' cells gave there; see `outputs`                        |
 | `parallel/`        | cross-entropy over a vocabulary that several such GPUs share; see `parallel` |
 | `head.json`        | a model's head and its loss, the logits whole and in pieces; see `head`   |
-| `levels.json`      | chapter 15's kernels beside what ships; see `levels`                      |
+| `levels.json`      | chapter 16's kernels beside what ships; see `levels`                      |
 | `lines/`           | where warps wait, by the line of a kernel's source; see `lines`           |
 | `memory.json`      | latencies and bandwidths of the memory hierarchy; see `memory`            |
 | `model.json`       | losses, step times and memory of a transformer's training; see `training` |

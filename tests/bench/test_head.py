@@ -26,7 +26,7 @@ def test_a_record_is_read_as_it_was_written(tmp_path):
         with pytest.raises(KeyError, match="there are"):
             wrong()
     chart = charts.head(found, 4, 40)
-    assert chart.rows[0] == ("stock", "4", "40", "1.00", "0.00")
+    assert chart.rows[0] == ("stock", "6 x 4 x 40", "1.00", "0.00")
     assert "torch 0.1" in chart._repr_html_()
 
 

@@ -1,4 +1,4 @@
-"""`quack-tutorial levels`: what it checks and keeps, what chapter 15 shows of it, and that it stops without a GPU."""
+"""`quack-tutorial levels`: what it checks and keeps, what chapter 16 shows of it, and that it stops without a GPU."""
 
 import types
 

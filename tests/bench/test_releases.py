@@ -8,7 +8,7 @@ from quack_tutorial.records import read
 
 def test_the_sentence_counts_what_moved_and_nothing_else():
     before = {"a": [32, 0, 4, 9, 32], "b": [40, 0, 4, 9, 40]}
-    before |= {"c": "needs 9.0", "d": [16, 0, 1, 9, 16]}
+    before |= {"c": "needs newer", "d": [16, 0, 1, 9, 16]}
     now = {"a": [32, 0, 4, 11, 30], "b": [48, 16, 3, 9, 40]}
     now |= {"c": [8, 0, 1, 1, 8], "d": "TypeError: no"}
     before, now = {"sm_90a": before}, {"sm_90a": now}

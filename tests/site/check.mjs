@@ -1,11 +1,11 @@
 // Opens every page of a built site in Chromium, at one width or two, and prints what is wrong.
 //
-//   node check.mjs SITE [--chromium PATH] [--width 1280|390] [--half 0|1] [--search WORD] [--popovers PAGE]
+//   node check.mjs SITE [--chromium PATH] [--width 1280|390] [--third 0|1|2] [--search WORD] [--popovers PAGE]
 //
 // A page is opened and played through once a width, on the desktop in the light scheme and on the phone in the dark one; then the
-// scheme changes under it, as the reader's system may, and it is looked at again. With --half every other page is opened.
+// scheme changes under it, as the reader's system may, and it is looked at again. With --third every third page is opened.
 //
-// Prints one JSON object: {pages: [...], weights: [{page, kb, seconds}], findings: [{page, scheme, width, kind, text}]}. The
+// Prints one JSON object: {pages: [...], opened: [...], weights: [{page, kb, seconds}], findings: [{page, scheme, width, kind, text}]}. The
 // kinds are "outside request", "console", "missing" (a request or link to a file that is not there), "accessibility"
 // (axe-core, serious and critical), "overflow" (the page scrolls sideways), "prediction" (an answer that is not folded until
 // it is asked for), "player" (one that does not play, or text that is under 11 px or wider than its box), "explorer" (controls that do nothing), "weight"
@@ -302,7 +302,7 @@ async function popovers(page, base, path, width, report) {
 
 async function main() {
   const site = resolve(words[0]), pages = htmlPages(site);
-  const opened = pages.filter((path, k) => options.half === undefined || k % 2 === Number(options.half) || path === options.popovers);
+  const opened = pages.filter((path, k) => options.third === undefined || k % 3 === Number(options.third) || path === options.popovers);
   const findings = [], weights = [];
   const server = await serve(site);
   const browser = await launch();
@@ -342,7 +342,7 @@ async function main() {
     await browser.close();
     server.close();
   }
-  console.log(JSON.stringify({ pages, weights, findings }));
+  console.log(JSON.stringify({ pages, opened, weights, findings }));
 }
 
 await main();

@@ -200,6 +200,7 @@ async function main() {
         answer.ran = await page.$$eval("article.bd-article div.cell", cellsOf);
       } else if (step.replace) {
         const [number, text, by] = step.replace;
+        await page.waitForFunction(() => window.quackCells); // which a page that was just opened has in a while
         await page.evaluate(([n, old, next]) => window.quackCells.change(n, old, next), [number, text, by]);
       } else if (step.choose) {
         const [label, value] = step.choose, control = page.getByLabel(label, { exact: true });

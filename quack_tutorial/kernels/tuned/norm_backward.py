@@ -201,7 +201,7 @@ class NormBackward(RowKernel):
         launched.launch(**self.launched([blocks, self.config.blocks_per_row, 1]), stream=stream)
 
     def share_of(self, M):
-        """This block's share of M rows. What adds up the parts may start from here on and waits for them (chapter 15)."""
+        """This block's share of M rows. What adds up the parts may start from here on and waits for them (chapter 16)."""
         if self.overlaps:
             cute.arch.griddepcontrol_launch_dependents()
         (part, _, _), (parts, _, _) = cute.arch.block_idx(), cute.arch.grid_dim()

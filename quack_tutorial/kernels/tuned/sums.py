@@ -1,7 +1,7 @@
 """What is added up behind a kernel, always in the same order: the parts of a weight's gradient, and the losses of a batch.
 
 Both are chapter 5's block reduce, of many numbers a thread; new here are numbers in flight, and a kernel that starts before the
-one ahead of it has ended (chapter 15's `overlaps`). One block adds the losses: 12 bytes a row, beside the row of logits."""
+one ahead of it has ended (chapter 16's `overlaps`). One block adds the losses: 12 bytes a row, beside the row of logits."""
 
 import operator
 
