@@ -321,9 +321,8 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
         # Where rows lie high, float32 overflows before a formula shows.
         known = [o for o in every if o.readers and o.case.name != "shifted"]
         known = [o for o in known if not _close(o, name).all()] or known
-        known = [
-            o for o in known if np.isfinite(o.got[name]).all()
-        ] or known  # a lane without a column may bring -inf - -inf
+        # A lane without a column may bring -inf - -inf.
+        known = [o for o in known if np.isfinite(o.got[name]).all()] or known
         yield from diagnoses.by_formula(known, name, formulas, TOLERANCE[name])
         if not finite and name == "mLoss" and not (v.case.name == "shifted" and elsewhere) and _close(v, "mDx").all():
             text = "The gradient is right, and with it the sum of exponentials."
