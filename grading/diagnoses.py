@@ -158,7 +158,8 @@ def _wasted(module, looked: Outcome, outcomes: list[Outcome]) -> Iterator[Diagno
     others = [one for one in outcomes if one is not looked and one.trace is not None and not one.findings]
     for outcome in sorted(others, key=lambda one: (one.case.schedule == FAST, one.case.name != DRAWN)):
         yield from wrong_way(outcome)
-        yield from written_again(outcome)  # rows that are written again are read again, too, and say less of it
+        # Rows that are written again are read again, too, and say less of it.
+        yield from written_again(outcome)
         yield from module.waste(outcome)
 
 
@@ -181,9 +182,8 @@ def view(module, outcome: Outcome) -> View:
 def _wrong_numbers(module, check: str, views: list[View], every: list[View]) -> Iterator[Diagnosis]:
     large = [v for v in views if v.case.schedule == FAST]
     yield from unwritten([v for v in views if v not in large])
-    if any(
-        np.isnan(v.got[name]).any() for v in views if not v.readers for name in v.got
-    ):  # what nobody wrote, in another order
+    # What nobody wrote, in another order.
+    if any(np.isnan(v.got[name]).any() for v in views if not v.readers for name in v.got):
         yield from unwritten([v for v in every if v.case.schedule != FAST])
     whose = getattr(module, "ROWS", "Which rows does each block take?")
     may_skip = getattr(module, "may_skip", None)
@@ -411,30 +411,38 @@ def off_by_a_term(name: str, outcomes: list[Outcome], right: Callable, terms: di
         return
     off = [got - expected for got, expected, _ in answers]
     found = {what: [term(*make) for _, _, make in answers] for what, term in terms.items()}
-
-    def told(too_many, too_few):
-        said = [f"{what} counted too often" for what in too_many] + [f"{what} not counted" for what in too_few]
-        call = f"{name}({', '.join(f'{x:,}' for x in wrong.case.make)}) returns {wrong.outputs['answer']:,}."
-        text = f"{call} That is what is right with {' and '.join(said)}."
-        return Diagnosis("wrong prediction", text)
-
-    for what, sizes in found.items():
-        for sign, given in ((1, ((what,), ())), (-1, ((), (what,)))):
-            if all(d == sign * n for d, n in zip(off, sizes)):
-                yield told(*given)
-    for (one, sizes), (two, others) in itertools.combinations(found.items(), 2):
-        for first, second in itertools.product((1, -1), repeat=2):
-            if all(d == first * n + second * m for d, n, m in zip(off, sizes, others)):
-                signs = {one: first, two: second}
-                yield told([w for w, s in signs.items() if s > 0], [w for w, s in signs.items() if s < 0])
+    for count in (1, 2):
+        for some, signs in itertools.product(
+            itertools.combinations(found, count), itertools.product((1, -1), repeat=count)
+        ):
+            if all(d == sum(sign * found[what][k] for what, sign in zip(some, signs)) for k, d in enumerate(off)):
+                said = [f"{what} {'counted too often' if s > 0 else 'not counted'}" for what, s in zip(some, signs)]
+                call = f"{name}({', '.join(f'{x:,}' for x in wrong.case.make)}) returns {wrong.outputs['answer']:,}."
+                yield Diagnosis("wrong prediction", f"{call} That is what is right with {' and '.join(said)}.")
 
 
-def wrong_prediction(name: str, outcomes: list[Outcome], right: Callable, hint: str) -> Iterator[Diagnosis]:
-    """A number that is wrong in a way that nobody knows."""
-    wrong = next((o for o in outcomes if o.outputs["answer"] != right(*o.case.make)), None)
+def wrong_prediction(
+    name: str, outcomes: list[Outcome], right: Callable, hint: str, mistakes=(), near: float = 0.0
+) -> Iterator[Diagnosis]:
+    """A number that is wrong: in all outcomes another formula's, of (kind, formula, what it forgets), else in a way nobody knows.
+    Whole numbers are met exactly, others `near`."""
+
+    def follows(formula) -> list:
+        return [
+            isinstance(got, (int, float)) and math.isclose(got, formula(*make), rel_tol=near) for got, make in answers
+        ]
+
+    answers = [(o.outputs["answer"], o.case.make) for o in outcomes]
+    wrong = next((answer for answer, good in zip(answers, follows(right)) if not good), None)
     if wrong is not None:
-        call = f"{name}({', '.join(map(str, wrong.case.make))}) returns {wrong.outputs['answer']!r}."
-        yield from rounded(call, [(o.outputs["answer"], right(*o.case.make)) for o in outcomes])
+        call = f"{name}({', '.join(map(str, wrong[1]))}) returns {wrong[0]!r}."
+        if not isinstance(wrong[0], (int, float)):
+            asked = "True or False" if isinstance(right(*wrong[1]), bool) else "A number"
+            yield Diagnosis("wrong type", f"{call} {asked} is asked for.")
+        for kind, formula, forgotten in mistakes:
+            if all(follows(formula)):
+                yield Diagnosis(kind, f"{call} {forgotten}")
+        yield from () if near else rounded(call, [(got, right(*make)) for got, make in answers])
         yield Diagnosis("wrong prediction", f"{call} {hint}")
 
 
@@ -465,7 +473,8 @@ def by_parts(module, mistake: Diagnosis, views: list[View], every: list[View]) -
     name = wrong_output(module, wrong, mistake.message)
     parts = getattr(module, "PARTS", {}).get(name, {})
     known = [v for v in every if v.readers and np.isfinite(v.got[name]).all()]
-    known = [v for v in known if np.abs(v.right[name]).max() < 1e9]  # the fit's digits are those of the largest
+    # The fit's digits are those of the largest.
+    known = [v for v in known if np.abs(v.right[name]).max() < 1e9]
     if not parts or not known:
         return
     terms = np.stack([np.concatenate([part(v.case).ravel() for v in known]) for _, part in parts.values()], axis=1)
@@ -498,7 +507,8 @@ def by_pattern(module, mistake: Diagnosis, views: list[View], every: list[View])
         return
     loose = max(tolerance[0], 2e-3), max(tolerance[1], 1e-6)
 
-    def fits(made) -> bool:  # in most cases: where numbers are tiny or huge, something else may decide
+    def fits(made) -> bool:
+        # In most cases: where numbers are tiny or huge, something else may decide.
         sizes = [min(1, np.abs(v.right[name]).max()) for v in known]
         good = [np.allclose(v.got[name], made(v), loose[0], loose[1] * size) for v, size in zip(known, sizes)]
         return sum(good) > 2 * len(good) / 3

@@ -14,7 +14,8 @@ from cutesim.trace import Finding, Op, Space, Trace
 
 from .judgement import FAST, Diagnosis, Outcome
 
-FEW_LANES = 20  # of a request, on average: of long rows a warp's last request alone has fewer than 32
+# Of a request, on average: of long rows a warp's last request alone has fewer than 32.
+FEW_LANES = 20
 WAITS = (Op.BARRIER, Op.BARRIER_ARRIVE, Op.CLUSTER_ARRIVE, Op.MBARRIER_WAIT)
 
 
@@ -53,7 +54,8 @@ def readers(outcome: Outcome, name: str) -> Readers:
     thread[element[::-1]] = (events["warp"][every.event] * 32 + every.lane)[row[::-1]]
     block[element[::-1]] = events["block"][every.event][row[::-1]]
     times = np.bincount(element, minlength=array.size)
-    pairs = np.sort(every.event[row].astype(np.int64) * array.size + element)  # np.unique takes longer
+    # np.unique takes longer.
+    pairs = np.sort(every.event[row].astype(np.int64) * array.size + element)
     first = np.nonzero(np.diff(pairs, prepend=-1))[0]
     lanes = np.diff(first, append=len(pairs))
     event, element = (one.astype(np.intp) for one in np.divmod(pairs[first], array.size))
@@ -151,6 +153,19 @@ def _called(outcome: Outcome, name: str) -> str:
 def of_each_warp(events) -> np.ndarray:
     """How many of the events each warp has that has any."""
     return np.unique(np.stack([events["block"], events["warp"]]), axis=1, return_counts=True)[1]
+
+
+def waits_between(outcome: Outcome, name: str) -> int:
+    """How often a warp waits, at most, between the first and the last of its reads of a row of the input `name`."""
+    array, events = outcome.case.inputs[name], outcome.trace.events
+    every, row, element = _elements(outcome, name, array, Kind.WRITE)
+    warp, before = 32 * events["block"].astype(np.int64) + events["warp"], np.empty(len(events), int)
+    in_turn = np.argsort(warp, kind="stable")
+    before[in_turn] = np.isin(events["op"], WAITS)[in_turn].cumsum()
+    whose = warp[every.event[row]] * len(array) + element // array.shape[1]
+    by_row = np.argsort(whose)
+    at, first = before[every.event[row]][by_row], np.unique(whose[by_row], return_index=True)[1]
+    return int((np.maximum.reduceat(at, first) - np.minimum.reduceat(at, first)).max(initial=0))
 
 
 def lanes_meet(trace: Trace) -> bool:

@@ -44,19 +44,19 @@ def drawn(rng, lanes: int, least: int = 1, rows: int = 1024, kinds: int = 2) -> 
     """(rows, columns) of cases in which right numbers and thrift are asked for, and which no source can name.
 
     They are long rows, of 17 columns or more for each of their lanes, many rows, one too many for whole blocks, and one row of a
-    prime length; and, all blocks at once, up to three rows of more than 4,096 columns, more than `rows` rows of the `least` columns
+    prime length; and, all blocks at once, some rows of more than 4,096 columns, more than `rows` rows of the `least` columns
     that the lab allows, and half as many of some length for each of so many kinds of a kernel; last, sizes from the answer's own
     numbers.
     """
     long = lanes * int(rng.integers(17, 22)) + int(rng.integers(lanes))
     many = 17 + 4 * int(rng.integers(2)), 8 * int(rng.integers(3, 8))
-    one, most = (1, int(rng.choice(PRIMES))), (int(rng.integers(1, 4)), 4097 + int(32 * rng.uniform(0, 5) ** 2))
+    one, most = (1, int(rng.choice(PRIMES))), (int(rng.integers(7, 10)), 4097 + int(32 * rng.uniform(0, 5) ** 2))
     some = [(int(rng.integers(rows // 4, rows)), int(rng.integers(33, 130))) for _ in range(kinds)]
     numbers = OWN.get()
-    own = [(3, n + 1) for n in numbers if n <= 6000]
+    own = [(7, n + 1) for n in numbers if n <= 6000]
     # Of blocks, too, which may have up to 8 rows.
     own += [(8 * n + 1 if 2 * n <= rows else n + 1, least + 40) for n in numbers if n <= 4 * rows]
-    return (2, long), many, one, most, (rows + int(rng.integers(1, 20)), least), *some, *own
+    return (7, long), many, one, most, (rows + int(rng.integers(1, 20)), least), *some, *own
 
 
 def shifts(rng, rows: int, most: float = 1000) -> np.ndarray:
@@ -80,7 +80,8 @@ def telling(rng, right, formulas, *ends) -> list[tuple]:
 
 def wild(rng, rows: int, columns: int) -> np.ndarray:
     """Rows for what only compares numbers: plain, tiny, far below 0, of sizes far apart, low, and with several infinities; in half
-    of the rows the largest number is there just twice, so many columns apart that one thread has both."""
+    of the rows the largest number is there just twice: in long rows so many columns apart that one thread has both, and in others
+    so many that two lanes meet in each of the rounds."""
     x = rng.standard_normal((rows, columns))
     kinds, tied = (rng.permutation((np.arange(rows) + rng.integers(many)) % many) for many in (6, 2))
     for row, kind, twice in zip(x, kinds, tied):
@@ -95,7 +96,7 @@ def wild(rng, rows: int, columns: int) -> np.ndarray:
             row[some] = np.inf
         elif kind == 5:
             row -= 10 ** rng.uniform(1, 4)
-        apart = 32 << int(rng.integers(4))
+        apart = 32 << int(rng.integers(4)) if columns > 256 else 1 << int(rng.integers(8))
         if twice and columns > apart:
             at, best = int(rng.integers(columns - apart)), int(row.argmax())
             row[at], row[best] = row[best], row[at]
@@ -213,15 +214,9 @@ class Report:
 
     def as_json(self) -> dict:
         """Plain data: score, and for each check its points and diagnosis."""
-        return {
-            "lab": self.lab,
-            "file": self.file,
-            "seed": self.seed,
-            "score": self.score,
-            "points": self.points,
+        names = ("lab", "file", "seed", "score", "points", "verdict", "compiled")
+        return {name: getattr(self, name) for name in names} | {
             "full_marks": self.full,
-            "verdict": self.verdict,
-            "compiled": self.compiled,
             "checks": [
                 {"name": c.name, "score": c.score, "points": c.points, "kind": c.diagnosis and c.diagnosis.kind}
                 for c in self.checks
@@ -230,7 +225,7 @@ class Report:
                 {
                     "kind": d.kind,
                     "message": d.message,
-                    "lines": [{"file": file, "line": number, "text": text} for file, number, text in d.lines],
+                    "lines": [dict(zip(("file", "line", "text"), one)) for one in d.lines],
                 }
                 for d in self.diagnoses
             ],

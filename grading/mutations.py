@@ -165,18 +165,13 @@ def _instead(node, values: dict):
         new = copy.deepcopy(node)
         new.test = ast.Constant(True)
         yield "drop", f"`if {ast.unparse(node.test)}` always", new
-    if isinstance(node, ast.Constant) and type(node.value) is int:
-        for new in (node.value + 1, node.value - 1):
-            yield "off", f"{said} made {new}", ast.Constant(new)
-    if isinstance(node, ast.Constant) and type(node.value) is float:
-        for new in FLOATS.get(node.value, ()):
-            yield "type", f"{said} made {new}", ast.Constant(new)
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        whole = type(node.value) is int
+        for new in (node.value + 1, node.value - 1) if whole else FLOATS.get(node.value, ()):
+            yield "off" if whole else "type", f"{said} made {new}", ast.Constant(new)
     if isinstance(node, ast.Attribute) and node.attr in NAMES:
-        yield (
-            "swap",
-            f"{said} made {NAMES[node.attr]}",
-            ast.Attribute(copy.deepcopy(node.value), NAMES[node.attr], node.ctx),
-        )
+        new = ast.Attribute(copy.deepcopy(node.value), NAMES[node.attr], node.ctx)
+        yield "swap", f"{said} made {new.attr}", new
     if isinstance(node, ast.Name) and node.id in ("max", "min"):
         yield "swap", f"{said} made {NAMES[node.id]}", ast.Name(NAMES[node.id], node.ctx)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
@@ -189,11 +184,7 @@ def _instead(node, values: dict):
         new.slice.elts.reverse()
         yield "order", f"`{said}`: index turned round", new
     if said in values and isinstance(getattr(node, "ctx", None), ast.Load):
-        value = values[said]
-        constant = (
-            ast.Tuple([ast.Constant(n) for n in value], ast.Load()) if isinstance(value, tuple) else ast.Constant(value)
-        )
-        yield "constant", f"`{said}` made {value}", constant
+        yield "constant", f"`{said}` made {values[said]}", ast.parse(repr(values[said]), mode="eval").body
 
 
 def _replaced(tree, node, new):

@@ -105,7 +105,8 @@ def _import(name, globals=None, locals=None, fromlist=(), level=0):
     if name in IMPORTED or name in ("math", "operator"):  # a copy, for this submission alone
         found = vars(IMPORTED.get(name) or builtins.__import__(name))
         kept = {one: value for one, value in found.items() if not one.startswith("_")}
-        kept |= {one: type(one, (value,), {"seed": _seed}) for one, value in kept.items() if value is random.Random}
+        seeded = {"seed": _seed, "__module__": "random"}  # in a kernel, too
+        kept |= {one: type(one, (value,), seeded) for one, value in kept.items() if value is random.Random}
         return SimpleNamespace(**kept)
     return builtins.__import__(name, globals, locals, fromlist, level)
 
@@ -166,14 +167,16 @@ def is_other(module: str) -> bool:
 
 
 def _class(node) -> str | None:
-    if isinstance(node, ast.MatchClass) and node.patterns:  # they read attributes that nothing here names
+    # They read attributes that nothing here names.
+    if isinstance(node, ast.MatchClass) and node.patterns:
         return "matches a class by position; name the attributes, or use isinstance"
     if isinstance(node, ast.ClassDef) and node.keywords:
         return "gives a class keywords; a kernel has no need of a metaclass"
     return None
 
 
-def _set(node) -> str | None:  # as far as it shows; in a grade the others have one order, too (`sandbox.VARIABLES`)
+def _set(node) -> str | None:
+    # As far as it shows; in a grade the others have one order, too (`sandbox.VARIABLES`).
     kind = isinstance(node, (ast.Set, ast.Call))
     text = kind and re.match(r"(\{|(frozen)?set\([\[({]?)b?['\"]", ast.unparse(node))
     return "makes a set of text, which has another order in each process; a tuple keeps its order" if text else None

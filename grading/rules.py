@@ -30,7 +30,7 @@ def rules(name: str, master: str) -> str:
         f"Your code may import {whole}{''.join(some)}. Any other import at the top of a cell or file is left out.",
         f"Refused in every check and in the grade, with the line: {'; '.join(permitted.FORBIDDEN)}.",
         f"The checks are worth {points} points. The grade comes from the same checks, with other numbers, other sizes and in "
-        "another order, each time in code that is read anew; then a kernel's calls follow one another, and change nothing.",
+        "another order, each time in code that is read anew; then calls follow one another, and change nothing.",
         f"The explanation at the end is worth {in_words} points more. A person reads it.",
         f"Late: {FREE} days are free. Each further day costs {100 * COST:g} % of what your answer earns, unless your course says "
         "otherwise.",

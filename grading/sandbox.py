@@ -35,13 +35,9 @@ ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("cutesim", "quack_tutorial", "grading")  # what a submission's process needs of ours
 WORKER = ("-m", "grading.worker")
 # Each thread of a BLAS library would reserve address space, which is limited.
-VARIABLES = {
-    "OPENBLAS_NUM_THREADS": "1",
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "PYTHONDONTWRITEBYTECODE": "1",
-    "PYTHONHASHSEED": "0",  # the same order of a set of text in each grading
-}
+VARIABLES = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+# The same order of a set of text in each grading.
+VARIABLES |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
 
 
 def outcomes(
@@ -99,10 +95,9 @@ def stop(started) -> None:
 def sandboxed(folder: Path, words: tuple, packages: tuple[Path, ...] = ()) -> list:
     """The command that runs Python in bubblewrap; the folder is /job there, and `packages` can be imported, as can numpy."""
     command = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv"]
-    for key, value in (
-        VARIABLES | {"PYTHONPATH": "/sandbox:/sandbox/nvidia_cutlass_dsl/dsl_packages", "LANG": "C.UTF-8"}
-    ).items():
-        command += ["--setenv", key, value]
+    known = {"PYTHONPATH": "/sandbox:/sandbox/nvidia_cutlass_dsl/dsl_packages", "LANG": "C.UTF-8"}
+    for name, value in (VARIABLES | known).items():
+        command += ["--setenv", name, value]
     command += ["--ro-bind", "/usr", "/usr"]
     for place in ("/bin", "/sbin", "/lib", "/lib32", "/lib64"):
         if os.path.islink(place):
@@ -144,10 +139,10 @@ def problem() -> str | None:
 def how_it_ended(file: str, status, seconds: float, memory: int) -> Refused:
     """A process that left no result: what its exit status says."""
     if status is None or status in (-24, -9):  # SIGXCPU, SIGKILL
-        return Refused(
-            "time",
-            f"{file} was still running after {seconds:g} s; a right answer takes about one. Does some loop never end?",
+        said = (
+            f"{file} was still running after {seconds:g} s; a right answer takes about one. Does some loop never end?"
         )
+        return Refused("time", said)
     how = f"signal {-status}" if status < 0 else f"exit status {status}"
     return Refused(
         "crash", f"{file} ended its process ({how}) and left no answer; memory is limited to {memory >> 20} MiB"

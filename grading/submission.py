@@ -216,7 +216,8 @@ def _checked(name: str, source: str, tree, notebook: bool, own: set):
     for statement in tree.body:
         may_be_left_out = notebook and not isinstance(statement, DEFINITIONS) or _imports_something_else(statement)
         ours = isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith("quack_tutorial.kernels")
-        if may_be_left_out and not ours:  # an import of the package's kernels is told in a notebook, too
+        # An import of the package's kernels is told in a notebook, too.
+        if may_be_left_out and not ours:
             continue
         for node in ast.walk(statement):
             reason = refusal(node) or refused_builtin(node, own)

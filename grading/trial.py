@@ -29,7 +29,7 @@ def outcomes(answers: dict, cases: list[Case], anew=None) -> list[Outcome]:
     A class that cannot be called as the lab calls it, or be run, leaves no outputs in any case behind it, and why as a finding.
     With `anew` cases are tried in an order of their own, which differs from one grading to the next, the large ones of drawn shapes
     last. These are not tried where a smaller one has shown a fault, which costs a large grid much time to find again. Each case has
-    a reading of its own; then the calls follow one another in one.
+    a reading of its own; then the calls follow one another in one, of functions and of kernels.
     """
     answer = next((name for name, found in answers.items() if isinstance(found, type)), "")
     order = list(cases)
@@ -52,6 +52,11 @@ def outcomes(answers: dict, cases: list[Case], anew=None) -> list[Outcome]:
                     fault = fault or left[case]
         except Refused as refused:
             why = (_told(refused.diagnosis),)
+    once = answers if anew is None else anew()
+    for case in [case for case in order if case.target and not left[case].findings]:
+        if repr(_returned(once[case.target], case).outputs) != repr(left[case].outputs):
+            made = ", ".join(map(repr, case.make))
+            left[case] = _kept(left[case], f"{case.target}({made if len(made) < 200 else '...'})")
     if answer and not why:
         left |= _in_a_row(answer, [o for o in left.values() if o.parameters], anew or (lambda: answers))
     found = [left.get(case) or Outcome(case, {}, why, None, ()) for case in cases]
@@ -80,12 +85,16 @@ def _in_a_row(answer: str, outcomes: list[Outcome], anew) -> dict:
             break  # not even the first call has come to its end
         alone = run_of(anew()[answer], o.case, check=False)[1].values()
         if any(x.tobytes() != y.tobytes() for x, y in zip(alone, left[len(o.case.inputs) :])):
-            text = (
-                f"Called after other calls, with {_shapes(o.case)}, the kernel does not leave what it leaves when it comes first. "
-                "What do they keep for it, in a name outside, in the class, in `self` or in a default value?"
-            )
-            return {o.case: replace(o, findings=(Finding("kept from a call", text, ()),))}
+            return {o.case: _kept(o, f"the kernel, with {_shapes(o.case)},")}
     return {}
+
+
+def _kept(outcome: Outcome, what: str) -> Outcome:
+    text = (
+        f"Called after other calls, {what} does not leave what it leaves when it comes first. What do they keep for it, in a name "
+        "outside, in the class, in `self` or in a default value?"
+    )
+    return replace(outcome, findings=(Finding("kept from a call", text, ()),))
 
 
 def _shapes(case: Case) -> str:
@@ -98,9 +107,8 @@ def _returned(function, case: Case) -> Outcome:
         return Outcome(case, {"answer": None}, (_told(function.diagnosis, case.target),), None, ())
     file = inspect.unwrap(function).__code__.co_filename
     try:
-        given = [
-            one.copy() if isinstance(one, (list, dict)) else one for one in case.make
-        ]  # a function may write into it
+        # A function may write into it.
+        given = [one.copy() if isinstance(one, (list, dict)) else one for one in case.make]
         return Outcome(case, {"answer": plain(function(*given))}, (), None, ())
     except MemoryError:
         raise
@@ -123,17 +131,14 @@ def plain(value, depth: int = 0):
         return value
     if type(value) is int and abs(value) < 2**100:
         return value
-    if type(value) in (int, str):
-        raise Refused(
-            "wrong type", f"the function returns {type(value).__name__} of more digits or letters than an answer has"
-        )
-    if value is None:
-        raise Refused("wrong type", "the function returns nothing; does each path end with `return`?")
-    raise Refused(
-        "wrong type",
-        f"the function returns a value of type {type(value).__name__}; numbers, strings, and lists or tuples of them, "
-        "are what it may return",
+    what = (
+        f"a value of type {type(value).__name__}; numbers, strings, and lists or tuples of them, are what it may return"
     )
+    if type(value) in (int, str):
+        what = f"{type(value).__name__} of more digits or letters than an answer has"
+    elif value is None:
+        what = "nothing; does each path end with `return`?"
+    raise Refused("wrong type", f"the function returns {what}")
 
 
 def run_of(answer, case: Case, **more):

@@ -226,21 +226,16 @@ def wrong_indices(views: list[View], forward: list[View]) -> Iterator[Diagnosis]
 
 def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
     """What a wrong number of bytes shows."""
-    answers = [(*o.case.make, o.outputs["answer"]) for o in outcomes]
-    wrong = next(((M, N, got) for M, N, got in answers if got != 4 * M * N + 8 * M), None)
-    if wrong is None:
-        return
-    text = "least_bytes({}, {}) returns {}".format(*wrong)
-    for formula, why in (
-        (lambda M, N: M * N + 2 * M, "numbers, not bytes: a float32 and an int32 have 4"),
-        (lambda M, N: 4 * M * N + 4 * M, "one output of two"),
-        (lambda M, N: 4 * M * N, "what is read, without what is written"),
-        (lambda M, N: 8 * M * N + 8 * M, "two reads of x"),
-        (lambda M, N: 4 * M * N + 12 * M, "an index, or a maximum, of 8 bytes: an int32 and a float32 have 4"),
-    ):
-        if all(got == formula(M, N) for M, N, got in answers):
-            yield Diagnosis("wrong prediction", f"{text}: {why}.")
-    yield Diagnosis("wrong prediction", f"{text}. How many numbers are read, how many written, of how many bytes?")
+    mistakes = (
+        ("wrong prediction", lambda M, N: M * N + 2 * M, "Those are numbers, not bytes: a float32 and an int32 have 4."),
+        ("wrong prediction", lambda M, N: 4 * M * N + 4 * M, "That is one output of two."),
+        ("wrong prediction", lambda M, N: 4 * M * N, "That is what is read, without what is written."),
+        ("wrong prediction", lambda M, N: 8 * M * N + 8 * M, "That is two reads of x."),
+        ("wrong prediction", lambda M, N: 4 * M * N + 12 * M,
+         "That is an index, or a maximum, of 8 bytes: an int32 and a float32 have 4."),
+    )  # fmt: skip
+    hint = "How many numbers are read, how many written, of how many bytes?"
+    yield from diagnoses.wrong_prediction(name, outcomes, lambda M, N: 4 * M * N + 8 * M, hint, mistakes)
 
 
 def inside(v: View, r: int) -> bool:

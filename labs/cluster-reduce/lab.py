@@ -62,7 +62,8 @@ def cases(seed: int = 0) -> list[Case]:
 
     def case(name, x, blocks, clusters=1, schedule="forward"):
         M, N = x.shape
-        if name == DRAWN:  # a tie of the last column with one before it, of odd number, beyond 11 bits where it can be
+        # A tie of the last column with one before it, of odd number, beyond 11 bits where it can be.
+        if name == DRAWN:
             x[0, [N // 2 | 1 if N > 2 else 0, -1]] = x[0].max()
         outputs = {"mMax": np.full(M, np.nan, np.float32), "mIndex": np.full(M, UNWRITTEN, np.int32)}
         inputs = {"mX": x.astype(np.float32)}
@@ -231,21 +232,16 @@ def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
 
 
 def _bytes(outcomes: list[Outcome]) -> Iterator[Diagnosis]:
-    wrong = next((o for o in outcomes if o.outputs["answer"] != 8 * o.case.make[0]), None)
-    if wrong is None:
-        return
-    call = f"bytes_expected({wrong.case.make[0]}) returns {wrong.outputs['answer']!r}."
-    for formula, why in (
-        (lambda blocks: 4 * blocks, "A message is a pair: a float32 and an int32."),
-        (lambda blocks: 8 * (blocks - 1), "A block sends to itself as well."),
-        (lambda blocks: 2 * blocks, "Bytes are counted, not words."),
-        (lambda blocks: 64 * blocks, "Bytes are counted, not bits."),
-        (lambda blocks: 8, "That is one message: every block of the cluster sends one."),
-        (lambda blocks: 16 * blocks, "A stage waits for its own step's messages alone."),
-    ):
-        if all(o.outputs["answer"] == formula(o.case.make[0]) for o in outcomes):
-            yield Diagnosis("bytes expected", f"{call} {why}")
-    yield Diagnosis("bytes expected", f"{call} How many messages come, of how many bytes?")
+    mistakes = (
+        ("bytes expected", lambda blocks: 4 * blocks, "A message is a pair: a float32 and an int32."),
+        ("bytes expected", lambda blocks: 8 * (blocks - 1), "A block sends to itself as well."),
+        ("bytes expected", lambda blocks: 2 * blocks, "Bytes are counted, not words."),
+        ("bytes expected", lambda blocks: 64 * blocks, "Bytes are counted, not bits."),
+        ("bytes expected", lambda blocks: 8, "That is one message: every block of the cluster sends one."),
+        ("bytes expected", lambda blocks: 16 * blocks, "A stage waits for its own step's messages alone."),
+    )
+    hint = "How many messages come, of how many bytes?"
+    yield from diagnoses.wrong_prediction("bytes_expected", outcomes, lambda blocks: 8 * blocks, hint, mistakes)
 
 
 def _places(outcomes: list[Outcome]) -> Iterator[Diagnosis]:

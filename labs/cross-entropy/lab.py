@@ -32,7 +32,7 @@ TRAFFIC = "plain"
 SMOOTHING, IGNORED = 0.1, -100
 COLUMNS = "Columns run from 0 to N - 1, N need not be a multiple of 32, and a target of -100 is no column."
 ADVICE = {"mX": COLUMNS, "mDx": COLUMNS, "mT": "Each block has one row.", "mLoss": "Each block has one row."}
-TOLERANCE = {"mLoss": (1e-5, 1e-4), "mDx": (1e-4, 5e-6)}
+TOLERANCE = {"mLoss": (1e-5, 2e-4), "mDx": (1e-4, 5e-6)}
 
 
 def parts(case: Case) -> tuple:
@@ -72,7 +72,7 @@ def cases(seed: int = 0) -> list[Case]:
         if name == "shifted":
             target[0] = 0
             x[1, 0] -= 100  # lane 0's first number is no stand-in for the maximum
-            x[2:] += [[-700], [300]]  # nor is one that is low, or high, elsewhere
+            x[2:] += [[-rng.uniform(1080, 1180)], [700]]  # nor is one that is low, or high, elsewhere
         if name == DRAWN:  # numbers that count together alone
             x[-1], x[-1, -1] = x[-1] / 9 - 18, 0
             ignore = [M // 2] if M > 2 else []
@@ -302,6 +302,10 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
         finite = np.isfinite(v.got[name]).all()
         shift = f"{told} Rows may lie far from 0, and exp(89) is beyond float32: subtract the row's maximum before exp."
         elsewhere = all(np.isfinite(o.got[name]).all() for o in every if o.case.name != "shifted")
+        top = v.x.max(axis=1)
+        if not finite and check == "shifted" and top[v.wrong].max() < -88 and not v.wrong[np.abs(top) > 88].all():
+            text = f"The row's largest number is {top[v.wrong][0]:.6g}, and rows that lie high are right. With anything above a row"
+            yield Diagnosis("start value", f"{told} {text} each exp is 0: from what does its maximum start?")
         if not finite and check == "shifted" and (elsewhere or not _close(v, "mDx").all()):
             yield Diagnosis("no shift", shift)
         zeroed = (v.case.inputs["mT"] == 0) & ~_close(v, name).reshape(len(v.x), -1).all(axis=1)
@@ -317,9 +321,8 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
         # Where rows lie high, float32 overflows before a formula shows.
         known = [o for o in every if o.readers and o.case.name != "shifted"]
         known = [o for o in known if not _close(o, name).all()] or known
-        known = [
-            o for o in known if np.isfinite(o.got[name]).all()
-        ] or known  # a lane without a column may bring -inf - -inf
+        # A lane without a column may bring -inf - -inf.
+        known = [o for o in known if np.isfinite(o.got[name]).all()] or known
         yield from diagnoses.by_formula(known, name, formulas, TOLERANCE[name])
         if not finite and name == "mLoss" and not (v.case.name == "shifted" and elsewhere) and _close(v, "mDx").all():
             text = "The gradient is right, and with it the sum of exponentials."
@@ -341,18 +344,14 @@ def _close(v: View, name: str) -> np.ndarray:
 
 def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
     """What a wrong number of bytes shows."""
-    wrong = next((o for o in outcomes if o.outputs["answer"] != 8 * o.case.make[0] * (o.case.make[1] + 1)), None)
-    if wrong is None:
-        return
-    call = f"least_bytes({', '.join(map(str, wrong.case.make))}) returns {wrong.outputs['answer']!r}."
-    for formula, why in (
-        (lambda M, N: 12 * M * N + 8 * M, "x is read twice there: once is enough if a row stays in registers."),
-        (lambda M, N: 8 * M * N, "A target a row is read, too, and a loss written."),
-        (lambda M, N: 4 * M * N + 8 * M, "The gradient is written, as large as x."),
-    ):
-        if all(o.outputs["answer"] == formula(*o.case.make) for o in outcomes):
-            yield Diagnosis("wrong prediction", f"{call} {why}")
-    yield Diagnosis("wrong prediction", f"{call} Which tensors are read and written, of how many numbers of 4 bytes?")
+    mistakes = (
+        ("wrong prediction", lambda M, N: 12 * M * N + 8 * M,
+         "x is read twice there: once is enough if a row stays in registers."),
+        ("wrong prediction", lambda M, N: 8 * M * N, "A target a row is read, too, and a loss written."),
+        ("wrong prediction", lambda M, N: 4 * M * N + 8 * M, "The gradient is written, as large as x."),
+    )  # fmt: skip
+    hint = "Which tensors are read and written, of how many numbers of 4 bytes?"
+    yield from diagnoses.wrong_prediction(name, outcomes, lambda M, N: 8 * M * (N + 1), hint, mistakes)
 
 
 def waste(outcome: Outcome) -> Iterator[Diagnosis]:

@@ -8,11 +8,11 @@ wrong verdict overlooks is said with the counters themselves.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Iterator
 
 import numpy as np
 
+from grading import diagnoses
 from grading.judgement import Case, Diagnosis, Outcome, telling
 from quack_tutorial import cost
 from quack_tutorial.records import profile
@@ -256,24 +256,8 @@ def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
         for o in outcomes:
             yield from judged(o.case.name, o.case.make[0], o.outputs["answer"])
         return
-    wrong = next((o for o in outcomes if not _is(o, RIGHT[name](*o.case.make))), None)
-    if wrong is None:
-        return
-    answer = wrong.outputs["answer"]
-    number = isinstance(answer, (int, float)) and not isinstance(answer, bool)
-    call = f"{name}({', '.join(map(str, wrong.case.make))}) returns {f'{answer:,.6g}' if number else repr(answer)}."
-    if not number:
-        yield Diagnosis("wrong type", f"{call} A number is asked for.")
-        return
-    for function, kind, formula, forgotten in MISTAKES:
-        if function == name and all(_is(o, formula(*o.case.make)) for o in outcomes):
-            yield Diagnosis(kind, f"{call} {forgotten}")
-    yield Diagnosis("wrong number", f"{call} {HINTS[name]}")
-
-
-def _is(outcome: Outcome, number) -> bool:
-    answer = outcome.outputs["answer"]
-    return isinstance(answer, (int, float)) and math.isclose(answer, number, rel_tol=1e-9)
+    mistakes = [mistake for function, *mistake in MISTAKES if function == name]
+    yield from diagnoses.wrong_prediction(name, outcomes, RIGHT[name], HINTS[name], mistakes, 1e-9)
 
 
 # Verdicts -------------------------------------------------------------------------------------------------------------

@@ -145,7 +145,8 @@ def cases(seed: int = 0) -> list[Case]:
     masked = normal(6, odd)
     masked[rng.random(masked.shape) < 0.5] = -np.inf
     masked[:, :2] = normal(6, 2)
-    masked[1, 2:] = masked[2, 2 : odd - 3] = -np.inf
+    masked[1, 2:] = masked[2, 2 : odd - 3] = masked[3, :-1] = -np.inf
+    masked[3, -1] = 1
     return [
         *(Case(name, (int(few),), target=name) for name in FUNCTIONS for few in rng.permutation(np.arange(2, 8))[:2]),
         *(case("tests", normal(M, N)) for M, N in ((8, 256), (2, 128))),
@@ -155,7 +156,7 @@ def cases(seed: int = 0) -> list[Case]:
         case("odd", normal(2, 1000 + odd)),
         case("short", normal(9, int(rng.integers(2, 31)))),
         *(
-            case("low", far + normal(5, odd)) for far in (-200, 300, -1e4, -1e30)
+            case("low", far + normal(5, odd)) for far in (-200, 300, -1e4, -1e30, 1e30)
         ),  # a batch each: nothing of a neighbour does harm
         case("masked", masked),
         case("equal", np.full((3, odd), [[0], [-3], [7]])),
@@ -390,7 +391,13 @@ def waste(outcome: Outcome) -> Iterator[Diagnosis]:
     yield from diagnoses.read_again(outcome, "mX", "Keep the row in registers, as the given kernel does.")
     yield from diagnoses.scattered(outcome, "mX")
     yield from diagnoses.written_again(outcome)
-    M, waits = len(outcome.case.inputs["mX"]), len(outcome.trace.select(*evidence.WAITS))
-    if M % 8 == 0 and waits > WAITS * M:  # other M leave warps without a row
-        said = f"For each of {M} rows warps wait {waits / M:.3g} times at barriers, where {WAITS} are enough: four warps, three"
-        yield Diagnosis("exchanges", f"{said} times each. How many warps has a row, and how many barriers each result?")
+    who, events = evidence.readers(outcome, "mX"), outcome.trace.select(*evidence.WAITS)
+    rows = np.count_nonzero(who.times.any(axis=1))
+    waits = np.isin(32 * events["block"] + events["warp"], 32 * who.block + who.warp).sum()  # others have no row
+    said = f"For each row of x {who.times.shape} warps wait {waits / max(1, rows):.3g} times at barriers"
+    if (again := evidence.waits_between(outcome, "mX")) > 1:
+        said += f", {again} of them a warp between its reads of the row: the longer a row, the more, and twelve are enough for any."
+        yield Diagnosis("exchanges", f"{said} What do warps tell each other before they have read all they read?")
+    if waits > WAITS * rows:
+        said += f", where {WAITS} are enough: four warps, three times each."
+        yield Diagnosis("exchanges", f"{said} How many warps has a row, and how many barriers each result?")

@@ -97,7 +97,7 @@ def cases(seed: int = 0) -> list[Case]:
         weights = (1 + rng.random(D)) * np.where(np.arange(D) % 5 == 1, -1, 1)
         inputs = {"mX": x, "mW": weights.astype(np.float32), "mDy": dy}
         outputs = {"mDx": np.full(x.shape, np.nan, np.float16), "mParts": np.full((blocks, D), np.nan, np.float32)}
-        how = f"with {heads} heads and {blocks} blocks"
+        how = f"with {heads} heads and {blocks} block{'s' * (blocks > 1)}"
         return Case(name, (heads, blocks), inputs, outputs, schedule, seed, (blocks, 32 * heads), how)
 
     odd = 33 + 2 * int(rng.integers(1, 15))

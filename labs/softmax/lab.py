@@ -54,11 +54,12 @@ def cases(seed: int = 0) -> list[Case]:
     rng = np.random.default_rng([seed, 8])
     odd = 257 + 2 * int(rng.integers(1, 60))
     slope = np.linspace(0, 300, 512)[None] + rng.random((2, 512))
-    infinite = rng.standard_normal((5, 200))
+    infinite = rng.standard_normal((9, 200))
     infinite[0] = -np.inf
     infinite[1, 1:] = -np.inf
     infinite[2, ::64] = -np.inf  # a thread's every number
     infinite[3, :150] = -np.inf
+    infinite[5:][np.arange(200) // 32 != np.arange(4)[:, None]] = -np.inf  # every warp's but one
 
     def case(name, x, threads, schedule="forward"):
         M = len(x)
@@ -70,12 +71,22 @@ def cases(seed: int = 0) -> list[Case]:
         return rng.standard_normal((M, N)) * 3
 
     def even(M, N):
-        """Many numbers near the row's largest, in the first; one row that rises slowly; and many that count together alone."""
-        x = normal(M, N) * np.where(np.arange(M) == 0, 0.01, 1)[:, None] + shifts(rng, M)
-        if M > 2 or rng.random() < 0.5:
-            x[int(M > 2)] = 10 ** rng.uniform(-7.5, -5.5) * np.arange(N)
-        if M > 1 < N:
-            x[-1], x[-1, int(rng.integers(N))] = normal(1, N)[0] / 20 - rng.uniform(9, 12) - np.log(N), 0
+        """Plain rows; of many numbers near the largest; that rise slowly, rise or fall fast; of many numbers that count together
+        alone; and of one warp's numbers alone."""
+        x, steep = normal(M, N) + shifts(rng, M), np.linspace(0, 300, N)
+        for row, kind in zip(x, rng.permutation((np.arange(M) + rng.integers(7)) % 7)):
+            at = int(rng.integers(N))
+            if kind == 1:
+                row[:] = row[0] + normal(1, N)[0] / 100
+            elif kind == 2:
+                row[:] = 10 ** rng.uniform(-7.5, -5.5) * np.arange(N)
+            elif kind in (3, 4):
+                row += steep if kind == 3 else steep[::-1]
+            elif kind == 5:
+                row[:] = normal(1, N)[0] / 20 - rng.uniform(9, 12) - np.log(N)
+                row[at] = 0
+            elif kind == 6:
+                row[np.arange(N) // 32 != at // 32] = -np.inf
         return x
 
     return [
@@ -91,6 +102,7 @@ def cases(seed: int = 0) -> list[Case]:
         case("rising", slope, 128),
         case("falling", slope[:, ::-1], 64),
         case("infinite", infinite, 64),
+        case("infinite", infinite[5:], 128),
         case("short", normal(3, int(rng.integers(2, 31))), 64),
         case("plain", normal(2, 512), 128, "reverse"),
         case("odd", normal(1, odd), 64, "seeded"),
@@ -265,6 +277,14 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
             "maximum is -inf, "
             "and -inf minus -inf is NaN. What may be subtracted instead, so that the part's sum is 0?",
         )
+    rows = [(x, bad) for o in forward for x, bad in zip(o.x, o.wrong) if np.isfinite(x).any()]
+    some = {bad for _, bad in rows} == {True, False}
+    if some and all(np.isneginf(x).any() for x, bad in rows if bad):
+        yield Diagnosis(
+            "minus infinity",
+            f"{told} Rows are wrong that hold some -inf, and no others. A lane, or a warp, may have nothing else: what does a part "
+            "that is empty leave of the one that it is merged with, whichever of the two comes first?",
+        )
     if np.isneginf(v.right["mLse"][r]):
         yield Diagnosis(
             "minus infinity",
@@ -286,6 +306,13 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
             "start value left",
             f"{told} Rows are wrong that hold nothing above 0, and no others: their maximum is below what it starts from. Of two "
             "maxima the larger counts, and -inf is the least.",
+        )
+    steep = [(np.ptp(x[np.isfinite(x)]) > 80, np.abs(x[np.isfinite(x)]).min() > 80, bad) for x, bad in rows]
+    if some and all(rises for rises, _, bad in steep if bad) and any(high and not bad for _, high, bad in steep):
+        yield Diagnosis(
+            "rescaling forgotten",
+            f"{told} The row's numbers go from {v.x[r].min():.0f} to {v.x[r].max():.0f}. Rows that lie as far from 0 and close "
+            f"together are right, so something is subtracted before exp, but not what was the largest number so far. {SCALE}",
         )
     far = np.abs(v.x[r][np.isfinite(v.x[r])]).max(initial=0) > 80  # whose exp float32 does not hold
     if far and (np.isposinf(got) or (np.isneginf(got) and np.isfinite(v.right["mLse"][r]))):

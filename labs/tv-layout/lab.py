@@ -21,10 +21,9 @@ SECTOR = 32
 
 
 def cases(seed: int = 0) -> list[Case]:
-    """Tiles whose rows are read by 8, 16, 32 or 64 lanes; another seed gives others."""
+    """Tiles whose rows are read by 8, 16, 32 or 64 lanes, some asked for twice; another seed gives others."""
     rng = np.random.default_rng([seed, 2])
-    apart = [(4, 4), (16, 16), (8, 4), (32, 4), (128, 16), (ROW_BYTES, 4), (int(rng.integers(2, 9)) * 4, 4)]
-    apart.append((0, 4))  # all lanes at one address
+    apart = [(4 * n, 4) for n in range(9)] + [(16, 16), (128, 16), (ROW_BYTES, 4)]  # from all lanes at one address on
     apart += [(4 * int(rng.integers(1, 40)), 4), (16 * int(rng.integers(2, 20)), 16), (8 * int(rng.integers(1, 30)), 8)]
     tiles = [
         (32, 128, 4),
@@ -42,8 +41,8 @@ def cases(seed: int = 0) -> list[Case]:
         rng.integers(1, 14, 8), rng.choice([8, 16, 24, 32, 48, 64], 8), [1, 2, 4, 8] * 2, rng.integers(2, 6, 8)
     ):
         R, columns = int(rows), int(lanes) * V
-        tiles.append((R, columns, V))
-        loops.append((R, columns * int(K), V, int(K)))
+        tiles += [(R, columns, V), (R, columns, max(1, V // 2))]
+        loops += [(R, 2 * columns * int(K), V, int(many)) for many in (K, 2 * K)]
     return [
         *(Case("sectors", one, target="sectors") for one in apart),
         *(Case("tile", one, target="one_vector") for one in tiles),
