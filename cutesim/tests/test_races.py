@@ -48,4 +48,4 @@ def test_many_accesses_take_milliseconds():
         start = perf_counter()
         assert races(trace) == ()
         seconds.append(perf_counter() - start)
-    assert min(seconds) < 1  # about 0.02 where nothing else runs, and ten times that in a busy page
+    assert min(seconds) < 0.2  # about 0.02 where nothing else runs
