@@ -202,7 +202,7 @@ def test_a_failed_check_is_a_sentence_without_a_traceback():
         labs.check("block-reduce", least_bytes, "least_bytes")
     shown = raised.value._render_traceback_()
     assert " ".join(shown) == str(raised.value) and max(map(len, shown)) <= labs.COLUMNS
-    assert str(raised.value).startswith("least_bytes: least_bytes(1, 1) returns 8: one output of two")
+    assert str(raised.value).startswith("least_bytes: least_bytes(1, 1) returns 8. That is one output of two.")
 
 
 def test_a_sentence_is_broken_between_words_and_a_source_line_nowhere():
