@@ -77,7 +77,6 @@ def test_rows_of_zeros_and_rows_with_nan_or_infinity(kernel):
         (4096, None),
         (6144, Config(128, 128, 4)),
         (1024, Config(32, 64)),
-        (2048, Config(64, 64, 1, 1)),
     ),
 )
 def test_blocks_of_columns_have_scales_of_their_own(dtype, N, config):

@@ -54,7 +54,7 @@ def test_blocks_of_different_rows_start_together_only_where_they_move_enough():
     for operation in SPREADS:
         for width, _, N, config in given(operation):
             if config.blocks_together and not config.stages:
-                of_row = N * width // 8 * SPREADS[operation].tensors
+                of_row = 2 * N * width // 8
                 found = config.blocks_together * config.rows_per_block * of_row
                 assert found >= LEAST_CLUSTER_BYTES, (N, config)
 

@@ -5,7 +5,7 @@ that `SPREADS` names. It follows from what a Hopper SM has:
 |----------------------------------|-------------------------------------------------------------------------------------------|
 | 2048 threads, 32 blocks at most  | a block has at least 128 threads: short rows share one                                    |
 | 20 to 40 KB to keep on their way | a thread has 3 or 4 vectors of 16 bytes on the way at once, of all tensors that it reads  |
-| 65,536 registers                 | 16 KB of a row are a block's, so that several fit; longer rows have a cluster of blocks   |
+| 65,536 registers                 | 16 or 24 KB of a row are a block's, so that several fit; longer ones have a cluster       |
 | 227 KB of shared memory          | rows that would take too many registers wait there, 40 KB in a block, and are read again  |
 
 What the rule loses to the best of the sweeps that were recorded on an H100 and an H200: `tests/kernels/test_rule.py`.
@@ -30,30 +30,28 @@ class Spread(NamedTuple):
     """What a forward kernel, or a gradient that needs its row once, asks for; pairs are of 16 bits and of float32."""
 
     held: tuple = (4, 4)  # vectors of a thread, of one tensor
-    block_bytes: tuple = (16 * KB, 16 * KB)  # of a row, in a block's registers
-    shared_from: tuple = (128 * KB, NEVER)  # bytes of a row that waits in shared memory
+    block_bytes: int = 24 * KB  # of a row, in a block's registers
+    shared_from: tuple = (NEVER, NEVER)  # bytes of a row that waits in shared memory
     piece_bytes: int = 40 * KB  # of a row, in a block's shared memory
     piece_threads: int = 320  # at most, of a block that has a piece of a row
     piece_held: tuple = (8, 8)  # vectors of a thread there, of one tensor: of a whole row, and of a part
-    tensors: int = 2  # as long as the row, read or written
     rows_each: int = 1  # of a thread, where a warp has a row: for weights that it loads once
     together: int = 0  # blocks of different rows that start as a cluster, if rows are short
     least: tuple = (8, 8)  # threads of a row
 
 
 SPREADS = {
-    # Half as many blocks of a row just above a power of 2 take up to 15 % less (H200).
-    "softmax": Spread(held=(3, 4), block_bytes=(24 * KB, 24 * KB)),
-    "softmax backward": Spread(held=(3, 2), piece_threads=256, piece_held=(4, 4), tensors=3, together=2),
-    "rmsnorm": Spread(held=(4, 3), shared_from=(32 * KB, 256 * KB), rows_each=2, together=1),
-    # It has two rows for each of RMSNorm's, so that an SM's loads are never few.
-    "rmsnorm residual": Spread(held=(4, 3), shared_from=(NEVER, NEVER), rows_each=2, together=1),
+    "softmax": Spread(held=(3, 4), shared_from=(128 * KB, NEVER)),
+    "softmax backward": Spread(held=(3, 2), block_bytes=16 * KB, shared_from=(128 * KB, NEVER), together=2),
+    "rmsnorm": Spread(block_bytes=16 * KB, shared_from=(32 * KB, 256 * KB), together=1),
+    "rmsnorm residual": Spread(block_bytes=16 * KB),
     # y is in registers, in float32, until its maximum is known. A block of 128 columns is 16 or 32 neighbouring threads'.
-    "rmsnorm-quantized": Spread(block_bytes=(12 * KB, 24 * KB), shared_from=(NEVER, NEVER)),
-    "rmsnorm-quantized blocks": Spread(block_bytes=(12 * KB, 24 * KB), shared_from=(NEVER, NEVER), least=(16, 32)),
+    "rmsnorm-quantized": Spread(),
+    "rmsnorm-quantized blocks": Spread(least=(16, 32)),
     # Its row is needed three times.
     "layernorm": Spread(
         held=(3, 4),
+        block_bytes=16 * KB,
         shared_from=(12 * KB, 16 * KB),
         piece_bytes=32 * KB,
         piece_threads=128,
@@ -61,9 +59,7 @@ SPREADS = {
         rows_each=2,
         together=1,
     ),
-    "cross-entropy fused": Spread(
-        held=(6, 4), block_bytes=(24 * KB, 24 * KB), shared_from=(64 * KB, NEVER), together=2
-    ),
+    "cross-entropy fused": Spread(held=(6, 4), shared_from=(64 * KB, NEVER), together=2),
 }
 
 
@@ -113,7 +109,7 @@ class Row(NamedTuple):
 def row_at_once(row, spread):
     """For kernels whose blocks, or clusters, have all of their rows at once."""
     k = int(row.width == 32)
-    blocks, pieces = row.blocks(spread.block_bytes[k]), row.blocks(spread.piece_bytes)
+    blocks, pieces = row.blocks(spread.block_bytes), row.blocks(spread.piece_bytes)
     if not row.has_clusters and row.bytes <= (128 * KB, 192 * KB)[k]:  # as far as 1024 threads have registers for it
         blocks = 1
     if row.bytes > spread.shared_from[k] and row.can_be_copied(pieces):
@@ -128,7 +124,7 @@ def row_at_once(row, spread):
     threads = min(1024, max(spread.least[k], threads_for(row.vectors / spread.held[k])))
     each = spread.rows_each if threads <= 32 and row.promise == "aligned" else 1
     config = Config(threads, block_of(threads), rows_each=each)
-    moved = spread.together * config.rows_per_block * row.bytes * spread.tensors
+    moved = spread.together * config.rows_per_block * row.bytes * 2  # read and written
     together = spread.together if row.has_clusters and moved >= LEAST_CLUSTER_BYTES else 0
     return replace(config, blocks_together=together)
 
