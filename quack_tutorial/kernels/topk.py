@@ -29,7 +29,6 @@ from quack_tutorial.kernels.arithmetic import as_float32
 from quack_tutorial.kernels.config import power_of_2
 from quack_tutorial.kernels.copy import widest_vector
 from quack_tutorial.kernels.layout import (
-    MOST_ELEMENTS,
     VECTOR_BYTES,
     aligned,
     promise_for,
@@ -45,8 +44,6 @@ LAST = (1 << COLUMN_BITS) - 1  # what a column is subtracted from
 class TopKRounds:
     """Each round finds the largest key of the row and takes it out; its lane knows by comparing."""
 
-    holds_keys = True  # of all elements, at once
-
     def __init__(self, dtype, N, k=None, promise=None, lanes=32, softmax=False, threads_per_block=128):
         self.dtype, self.N, self.k, self.softmax = dtype, N, k or usual_top(N), softmax
         if not (1 <= N <= MOST_TOP_COLUMNS and 1 <= self.k <= min(N, MOST_TOP)):
@@ -60,11 +57,6 @@ class TopKRounds:
         self.lanes, self.threads_per_block, self.rows_per_block = lanes, threads_per_block, threads_per_block // lanes
         self.tiler = row_tiler(N, self.vector_size, lanes)
         self.held = self.tiler[1] // lanes  # elements of a lane
-        if self.holds_keys and self.held * self.key_type.width > 32 * MOST_ELEMENTS:
-            raise ValueError(
-                f"{self.held} keys of {self.key_type.width} bits, and a thread holds up to {MOST_ELEMENTS} of 32: use "
-                "`TopKThreshold`, which makes keys of few elements"
-            )
         self.each = max(1, power_of_2(self.k) // lanes)  # results of a lane
 
     @cute.jit
@@ -193,8 +185,6 @@ class TopKThreshold(TopKRounds):
     Where there are more (many equal numbers, or large ones side by side), bisection between keys finds one that k to 2 k are no
     less than: right for every row, only slower.
     """
-
-    holds_keys = False
 
     def __init__(self, *args, **given):
         super().__init__(*args, **given)
