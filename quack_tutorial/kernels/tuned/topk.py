@@ -7,16 +7,15 @@
 | mI       | (M, k) | their columns                                     | int64   |
 """
 
+from quack_tutorial.kernels.config import power_of_2
 from quack_tutorial.kernels.topk import TopKMerge, TopKThreshold
 
 
 def topk(dtype, N, promise="aligned", *, k=None, softmax=False, card=None, config=None):
-    """The kernel for the k largest of rows of N; `config` has other lanes of a row than the rule's."""
-    merges = (k or N) <= 8 and dtype.width == 16 and N <= 256
-    lanes = config.threads_per_row if config else lanes_for(N, 16 if merges else 32)
-    return (TopKMerge if merges else TopKThreshold)(dtype, N, k, promise, lanes, softmax)
-
-
-def lanes_for(N, elements):
-    """A power of 2 of lanes, 2 to 32, of which each has about so many elements."""
-    return min(32, max(2, 1 << ((N - 1) // elements).bit_length()))
+    """The kernel for the k largest of rows of N; `config` has other lanes of a row, and threads of a block, than the rule's."""
+    merges = (k or N) <= 8 and N <= (256 if dtype.width == 16 else 64)
+    lanes, threads = (max(2, power_of_2(N) // 64), 128) if merges else (32, 64)
+    if config:
+        lanes, threads = config.threads_per_row, config.threads_per_block
+    version = TopKMerge if merges else TopKThreshold
+    return version(dtype, N, k, promise, lanes, softmax, threads)
