@@ -239,7 +239,7 @@ def run(args, found) -> int:
     sizes = replace(sizes, steps=args.steps or sizes.steps)
     record, trained = None, []
     for name in names:
-        trained.append(in_own_process(name, sizes))
+        trained.append(in_own_process(name, sizes, args.of))
         described = trained[-1].pop("machine", None)
         print(sentence(trained[-1]), flush=True)
         if described:
