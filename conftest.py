@@ -73,7 +73,7 @@ SLOW = (
     "cutesim/tests/test_long_runs.py",
 )
 
-# With TESTS=part, as in .ci/run, each of these and of the slow ones runs a third of its cases, another third each day, and of two one;
+# With TESTS=part, as in .ci/run, each of these and of the slow ones runs a third of its cases, another third each day, and one of two;
 # without, as in the workflow, all of them. So do the pages of the site (`tests/test_site.py`).
 SAMPLED = (
     *SLOW,
