@@ -1,4 +1,4 @@
-"""What the tests share: the project's root, which of them `make test` leaves to `make test-all`, and which `.ci/run` samples."""
+"""What the tests share: the project's root, which of them `make test` leaves to `make test-all`, and how `.ci/run` samples."""
 
 import datetime
 import os
@@ -73,24 +73,15 @@ SLOW = (
     "cutesim/tests/test_long_runs.py",
 )
 
-# With TESTS=part, as in .ci/run, each of these and of the slow ones runs a third of its cases, another third each day, and one of two;
-# without, as in the workflow, all of them. So do the pages of the site (`tests/test_site.py`).
-SAMPLED = (
-    *SLOW,
-    "tests/test_kernels_compile.py",
-    "tests/test_exercises.py",
-    "tests/test_judged_again.py",
-    "tests/test_ops_torch.py",
-    "cutesim/tests/",  # which .ci/run runs whole with numpy alone
-)
-
-
 def left_out(items, today: int) -> list:
-    """Those that do not run on that day: two thirds of the cases of each of `SAMPLED`, or one of two."""
+    """With TESTS=part, as in .ci/run, those that do not run on that day: of each test's cases two thirds, or one of two.
+
+    Within three days each has run. Without it, as in the workflow and before a commit, all of them do. The pages of the site
+    (`tests/test_site.py`) are sampled alike.
+    """
     cases = {}
     for item in items:
-        if item.nodeid.startswith(SAMPLED):
-            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
     return [item for these in cases.values() for k, item in enumerate(these) if (k - today) % min(len(these), 3)]
 
 
