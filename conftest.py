@@ -73,6 +73,7 @@ SLOW = (
     "cutesim/tests/test_long_runs.py",
 )
 
+
 def left_out(items, today: int) -> list:
     """With TESTS=part, as in .ci/run, those that do not run on that day: of each test's cases two thirds, or one of two.
 
