@@ -68,8 +68,8 @@ def cases(seed: int = 0) -> list[Case]:
         M = len(x)
         if name == DRAWN:
             parted(rng, x[1::2])
-        outputs = {one: np.full(M, np.nan, np.float32) for one in ("mFirst", "mSecond", "mGate")}
-        outputs = {one: outputs.get(one, np.full(M, UNWRITTEN, np.int32)) for one in (*NUMBERS, "mGate")}
+        outputs = {output: np.full(M, np.nan, np.float32) for output in (*NUMBERS, "mGate")}
+        outputs["mIndex"] = np.full(M, UNWRITTEN, np.int32)
         with np.errstate(over="ignore"):
             inputs = {"mX": x.astype(dtype)}
         how = f"in {np.dtype(dtype).name} with {threads} threads"
@@ -107,8 +107,9 @@ def cases(seed: int = 0) -> list[Case]:
     long[0, [-1 - int(rng.integers(1, 100)), int(rng.integers(2**16))]] = 12, 11.5
     sizes = [(int(10 ** rng.uniform(1, 4)), int(10 ** rng.uniform(1, 4)), size) for size in (2, 4)]
     half = np.float16
+    one, other = rng.permutation([np.float32, half])  # of the long rows
     return [
-        *(Case("bytes", sizes_, target=name) for name in FUNCTIONS for sizes_ in ((1, 1, 4), (32768, 128, 2), *sizes)),
+        *(Case("bytes", made, target=name) for name in FUNCTIONS for made in ((1, 1, 4), (32768, 128, 2), *sizes)),
         case("random", plain, 128),
         case("random", parted(rng, normal(5, 256)), 64, dtype=half),
         case("ties", tied, 64),
@@ -117,6 +118,7 @@ def cases(seed: int = 0) -> list[Case]:
         case("short", short, 256),
         case("infinite", infinite, 64),
         case("large", parted(rng, normal(4, 1024)), 256),
+        case("large", parted(rng, normal(2, 128 * int(rng.integers(2, 5)) + 40)), 256, dtype=half),
         case(DRAWN, long, 256, FAST),
         case("tiny", normal(3, int(rng.integers(2, 31))), 64),
         case("tiny", normal(2, 2), 64, dtype=half),
@@ -131,7 +133,7 @@ def cases(seed: int = 0) -> list[Case]:
                 drawn(rng, 128, kinds=3),
                 3 * (int(rng.choice(WIDTHS)), 64, *rng.choice(WIDTHS, 3).tolist(), *WIDTHS),
                 SCHEDULES,
-                8 * (np.float32, half, half, np.float32, half),
+                8 * (one, half, other, other, half),
             )
         ),
     ]
