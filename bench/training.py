@@ -13,6 +13,9 @@ GPU's clocks do meanwhile.
 | `kernels`         | kernels that a step launches, by torch's profiler; None where it may not look           |
 
 torch.compile gets the whole model with dynamic=False and its other defaults.
+
+With `--of llama` the model is Hugging Face's Llama as `transformers` has it, in the sizes of Llama 3.2 1B with 8 of its 16 layers,
+all in bfloat16; what replaces its norms and its loss is `quack_tutorial.replace_in`, or Liger's patch.
 """
 
 from __future__ import annotations
@@ -22,7 +25,8 @@ import json
 import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from importlib import metadata
 from pathlib import Path
 
 from bench.asked import command_line, on_a_gpu
@@ -39,6 +43,15 @@ VARIANTS = {
     "Liger": ("liger", False),
     "QuACK": ("quack", False),
     "QuACK, torch.compile": ("quack", True),
+}
+# The same of a Llama: what replaces its norms and its loss, and torch.compile.
+LLAMA_VARIANTS = {
+    "stock": (None, False),
+    "torch.compile": (None, True),
+    "ours": ("ours", False),
+    "ours, torch.compile": ("ours", True),
+    "Liger": ("liger", False),
+    "Liger, torch.compile": ("liger", True),
 }
 
 
@@ -58,8 +71,13 @@ class Sizes:
     lr: float = 3e-4
 
 
-def train_variant(name: str, sizes: Sizes, device: str = "cuda") -> dict:
-    """Train one variant in this process; what the module's docstring lists, samples rounded to 5 digits."""
+LLAMA = Sizes(vocabulary=128256, width=2048, heads=32, hidden=8192, B=4, T=4096, steps=40, lr=1e-4)
+# --of -> (variants, sizes)
+MODELS = {"own": (VARIANTS, Sizes()), "llama": (LLAMA_VARIANTS, LLAMA)}
+
+
+def own(name, sizes):
+    """(chapter 13's model, whether torch.compile gets it) of a variant."""
     import torch
 
     from quack_tutorial import model
@@ -69,8 +87,56 @@ def train_variant(name: str, sizes: Sizes, device: str = "cuda") -> dict:
     if not isinstance(operations, model.Operations):
         operations = operations()
     fields = {key: getattr(sizes, key) for key in ("vocabulary", "width", "layers", "heads", "hidden")}
+    return model.Model(model.Config(**fields, dtype=getattr(torch, sizes.dtype)), operations), compiled
+
+
+def llama(name, sizes):
+    """(a Llama that gives the loss of tokens, whether torch.compile gets it) of a variant."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    class WithLoss(torch.nn.Module):
+        def __init__(self, net):
+            super().__init__()
+            self.net = net
+
+        def forward(self, tokens, targets):  # which the model takes from the tokens itself
+            return self.net(input_ids=tokens, labels=tokens).loss
+
+    which, compiled = LLAMA_VARIANTS[name]
+    config = LlamaConfig(
+        vocab_size=sizes.vocabulary,
+        hidden_size=sizes.width,
+        intermediate_size=sizes.hidden,
+        num_hidden_layers=sizes.layers,
+        num_attention_heads=sizes.heads,
+        num_key_value_heads=max(1, sizes.heads // 4),
+        max_position_embeddings=sizes.T,
+        tie_word_embeddings=True,
+        use_cache=False,
+    )
+    net = LlamaForCausalLM(config).to(getattr(torch, sizes.dtype)).train()
+    if which == "ours":
+        from quack_tutorial import replace_in
+
+        replace_in(net)
+    elif which == "liger":
+        from liger_kernel.transformers import apply_liger_kernel_to_llama
+
+        # The rotation and SwiGLU stay the model's own, as with ours.
+        apply_liger_kernel_to_llama(rope=False, swiglu=False, model=net)
+    return WithLoss(net), compiled
+
+
+def train_variant(name: str, sizes: Sizes, device: str = "cuda", of: str = "own") -> dict:
+    """Train one variant in this process; what the module's docstring lists, samples rounded to 5 digits."""
+    import torch
+
+    from quack_tutorial import model
+
     torch.manual_seed(0)
-    net = model.Model(model.Config(**fields, dtype=getattr(torch, sizes.dtype)), operations).to(device)
+    net, compiled = {"own": own, "llama": llama}[of](name, sizes)
+    net = net.to(device)
     data = model.batches(model.sums(500_000), sizes.B, sizes.T, sizes.steps, 1 if sizes.vocabulary == 256 else 2).to(
         device
     )
@@ -147,9 +213,16 @@ def add_arguments(parser):
     """Declare what `quack-tutorial model` takes."""
     parser.add_argument("--out", help="keep the record in this file; variants that it holds already stay in it")
     parser.add_argument(
-        "--only", metavar="NAME", action="append", choices=VARIANTS, help="one of: %(choices)s (may be repeated)"
+        "--of", choices=MODELS, default="own", help="the model: chapter 13's own, or Hugging Face's Llama"
     )
-    parser.add_argument("--steps", type=_steps, default=Sizes.steps, help="steps of training (default: %(default)s)")
+    parser.add_argument(
+        "--only",
+        metavar="NAME",
+        action="append",
+        choices=VARIANTS | LLAMA_VARIANTS,
+        help="one of: %(choices)s (may be repeated)",
+    )
+    parser.add_argument("--steps", type=_steps, help="steps of training (default: 200, of a Llama 40)")
 
 
 def _steps(text) -> int:
@@ -161,11 +234,12 @@ def _steps(text) -> int:
 @on_a_gpu
 def run(args, found) -> int:
     """Train every variant and print what each took; 1 where one failed, 2 without a GPU."""
-    names = args.only or list(VARIANTS)
-    sizes = Sizes(steps=args.steps)
+    variants, sizes = MODELS[args.of]
+    names = args.only or list(variants)
+    sizes = replace(sizes, steps=args.steps or sizes.steps)
     record, trained = None, []
     for name in names:
-        trained.append(in_own_process(name, sizes))
+        trained.append(in_own_process(name, sizes, args.of))
         described = trained[-1].pop("machine", None)
         print(sentence(trained[-1]), flush=True)
         if described:
@@ -174,7 +248,7 @@ def run(args, found) -> int:
             continue
         again = {variant["name"] for variant in trained}
         kept = [v for v in record["variants"] if v["name"] not in again]
-        record["variants"] = sorted(kept + trained, key=lambda v: list(VARIANTS).index(v["name"]))
+        record["variants"] = sorted(kept + trained, key=lambda v: list(variants).index(v["name"]))
         if args.out:
             records.save(args.out, record)
     return int(any(variant["status"] != "ok" for variant in trained))
@@ -186,12 +260,12 @@ def merged(args, head: dict) -> dict:
         kept = records.read(args.out, "variants")
         if all(kept.get(key) == value for key, value in head.items()):
             return kept
-    return head | {"date": records.minute(), "command": command_line(args, ["model"], ["out"]), "variants": []}
+    return head | {"date": records.minute(), "command": command_line(args, ["model"], ["of", "out"]), "variants": []}
 
 
-def in_own_process(name: str, sizes: Sizes, python=(sys.executable, "-m", "bench.training")) -> dict:
+def in_own_process(name: str, sizes: Sizes, of="own", python=(sys.executable, "-m", "bench.training")) -> dict:
     """Train one variant in a process of its own; a status of "failed" with the last line of its errors if it ends badly."""
-    done = subprocess.run([*python, name, json.dumps(asdict(sizes))], capture_output=True, text=True)
+    done = subprocess.run([*python, name, json.dumps(asdict(sizes)), of], capture_output=True, text=True)
     lines = done.stdout.strip().splitlines()
     if done.returncode == 0 and lines:
         return json.loads(lines[-1])
@@ -215,13 +289,16 @@ def main(argv=None) -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("name")
     parser.add_argument("sizes", type=json.loads)
+    parser.add_argument("of", choices=MODELS)
     parser.add_argument("--device", default="cuda")
     args = parser.parse_args(argv)
-    variant = train_variant(args.name, Sizes(**args.sizes), args.device)
+    variant = train_variant(args.name, Sizes(**args.sizes), args.device, args.of)
     if args.device == "cuda":
         from bench.worker import describe
 
         variant["machine"] = describe()
+        if args.of == "llama":
+            variant["machine"]["versions"]["transformers"] = metadata.version("transformers")
     print(json.dumps(variant))
     return 0
 

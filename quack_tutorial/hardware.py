@@ -34,6 +34,13 @@ ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}  # of an element, by th
 SCALE_COLUMNS = (
     128  # of a row in float8 that share a scale, where a row has several: as many as a matmul multiplies in one go
 )
+MOST_TOP, MOST_TOP_COLUMNS = 128, 4096  # the most numbers that top-k finds, and of how long a row
+
+
+def usual_top(N: int) -> int:
+    """The k of top-k in tests and in the benchmark, for rows of N: 8 up to 256, 32 up to 1,024, else 64."""
+    return min(N, 8 if N <= 256 else 32 if N <= 1024 else 64)
+
 
 OLDEST = (8, 0)  # the compute capability that the kernels need at least
 CLUSTERS = (9, 0)  # ... and those with clusters, transactions of an mbarrier, bulk copies, or an early start

@@ -158,6 +158,30 @@ def softmax_backward_error(y, dy, result, dtype):
     return _largest(result, softmax_backward(y, dy), dtype, bound)
 
 
+def topk(x, k):
+    """(values, indices) of the k largest of the last axis, the largest first: NaN before all others, equal ones as they stand."""
+    x = np.asarray(x, dtype=np.float64)
+    order = np.lexsort((-np.nan_to_num(x, posinf=np.inf, neginf=-np.inf), ~np.isnan(x)), axis=-1)[..., :k]
+    return np.take_along_axis(x, order, axis=-1), order
+
+
+def topk_error(x, values, dtype, with_softmax=False):
+    """0 if `values` are the largest of the last axis of `x`, else infinity; if they are softmax of them, the error as theirs."""
+    reference, _ = topk(x, values.shape[-1])
+    if with_softmax:
+        return softmax_error(reference, values, dtype)
+    return 0.0 if np.array_equal(reference, values, equal_nan=True) else np.inf
+
+
+def topk_indices_error(x, indices):
+    """0 if each row's `indices` differ, and are where its largest are, whichever of equal ones; else infinity."""
+    N = np.shape(x)[-1]
+    differ = (np.diff(np.sort(indices, axis=-1), axis=-1) > 0).all()
+    if not differ or indices.min(initial=0) < 0 or indices.max(initial=0) >= N:
+        return np.inf
+    return topk_error(x, np.take_along_axis(np.asarray(x, dtype=np.float64), indices.astype(np.int64), -1), "float64")
+
+
 def rmsnorm_rstd(x, residual=None, eps=1e-6):
     """1 / sqrt(mean(h^2) + eps) of the last axis in float64, h = x + residual; shape of x without its last axis."""
     h = _with_residual(x, residual)

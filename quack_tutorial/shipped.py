@@ -14,6 +14,7 @@ what is absent is None.
 | CODES        | (M, N) | uint8: the bits of float8 numbers (e4m3)                   |
 | SCALES       | (M, N / 128) | float32                                              |
 | SCALE        | ()     | float32                                                    |
+| `Best`       | (M, k) | its own, or that of the rows                               |
 | a number     |        | the number itself is what is passed where none is given    |
 """
 
@@ -29,7 +30,7 @@ import numpy as np
 import quack_tutorial as qt
 from quack_tutorial import hardware
 from quack_tutorial.compiler import DTYPES, MAX_ALIGNMENT, TensorSpec
-from quack_tutorial.hardware import ITEM_BYTES, SCALE_COLUMNS
+from quack_tutorial.hardware import ITEM_BYTES, SCALE_COLUMNS, usual_top
 
 MATRIX, COLUMNS, ROWS, STRIDED_ROWS, TARGETS, PARTS, CODES, SCALES, SCALE = (
     "matrix", "columns", "rows", "strided rows", "targets", "parts", "codes", "scales", "scale",
@@ -40,6 +41,18 @@ _TYPES = {TARGETS: "int64", CODES: "uint8"}  # of a kind, where it is neither th
 EPS = 1e-6  # added to the mean of squares in RMSNorm, to the variance in LayerNorm
 IGNORE_INDEX = -100
 HOPPER = hardware.gpu("h100")  # whose kernels are meant where no card is given
+
+
+@dataclass(frozen=True)
+class Best:
+    """The kind of a contiguous (M, k) tensor, with something of the k largest of each row; None: the usual k for N."""
+
+    k: int | None = None
+    dtype: str | None = None
+
+    def count(self, N: int) -> int:
+        """Numbers of a row."""
+        return min(N, self.k or usual_top(N))
 
 
 @dataclass(frozen=True)
@@ -95,11 +108,15 @@ def column_sum(N: int, dtype: str, card: hardware.GPU = HOPPER) -> tuple:
 
 def type_of(kind: str, dtype: str) -> str:
     """The type of a tensor of a kind, of rows of `dtype`, unless another is given."""
+    if isinstance(kind, Best):
+        return kind.dtype or dtype
     return dtype if kind in (MATRIX, COLUMNS) else _TYPES.get(kind, "float32")
 
 
 def shape_of(kind: str, M: int, N: int, parts: int = 0) -> tuple:
     """The shape of a tensor of a kind for M rows of N, a sum over them in so many `parts`."""
+    if isinstance(kind, Best):
+        return M, kind.count(N)
     shapes = {COLUMNS: (N,), PARTS: (parts, N), SCALES: (M, N // SCALE_COLUMNS), SCALE: ()}
     return (M, N) if kind in (MATRIX, CODES) else shapes.get(kind, (M,))
 
@@ -159,6 +176,8 @@ class Kernel:
             return None
         if kind in (MATRIX, CODES):
             return r.matrix(name, dtype or _TYPES.get(kind))
+        if isinstance(kind, Best):
+            return TensorSpec(type_of(kind, r.dtype), ("M", kind.count(r.N)), (kind.count(r.N), 1), MAX_ALIGNMENT)
         if kind == SCALES:
             return TensorSpec("float32", ("M", r.N // SCALE_COLUMNS), (r.N // SCALE_COLUMNS, 1), 4)
         if kind == COLUMNS:
@@ -372,6 +391,27 @@ CROSS_ENTROPY_FUSED = Kernel(
     optional=(("lse",),),
     inputs=_LOGITS,
 )
+
+
+def topk(k: int | None = None, softmax: bool = False) -> Kernel:
+    """Top-k, with softmax of the values in place of them or not; None: the usual k for N."""
+    values, indices = Best(k), Best(k, "int64")
+
+    def make(r, config, given):
+        from quack_tutorial.kernels.tuned.topk import topk
+
+        return topk(r.element, r.N, r.promise, k=values.count(r.N), softmax=softmax, config=config)
+
+    return Kernel(
+        "topk",
+        make,
+        {"x": MATRIX, "values": values, "indices": indices},
+        {
+            "values": lambda g, dtype: qt.reference.topk_error(g.x, g.values, dtype, softmax),
+            "indices": lambda g, dtype: qt.reference.topk_indices_error(g.x, g.indices),
+        },
+    )
+
 
 _ALL = (SOFTMAX, SOFTMAX_BACKWARD, RMSNORM, RMSNORM_BACKWARD, LAYERNORM, LAYERNORM_BACKWARD)
 _ALL += (CROSS_ENTROPY, CROSS_ENTROPY_BACKWARD, CROSS_ENTROPY_FUSED)

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 from torch.autograd import forward_ad, functional
 
 from quack_tutorial import ops
-from quack_tutorial.ops import quantized  # noqa: F401  whose operators are registered when it is loaded
+from quack_tutorial.ops import largest, quantized  # noqa: F401  whose operators are registered when they are loaded
 
 F, library = torch.nn.functional, torch.ops.quack_tutorial
 N, EPS = 5, 1e-6
@@ -55,6 +55,8 @@ def calls(device):
             lambda x: sum(ops.rmsnorm(x, w, b, r, eps=EPS)),
             lambda x: F.rms_norm(x + r, (N,), w, EPS) + b + x + r,
         ),
+        "topk": (lambda x: ops.topk(x, 3)[0], lambda x: torch.topk(x, 3)[0]),
+        "softmax of topk": (lambda x: ops.topk(x, 3, softmax=True)[0], lambda x: torch.topk(x, 3)[0].softmax(-1)),
         "layernorm": (lambda x: ops.layernorm(x, w, b), lambda x: F.layer_norm(x, (N,), w, b)),
         "mean loss": (lambda x: ops.cross_entropy(x, target), lambda x: F.cross_entropy(x, target)),
         "losses": (
@@ -208,6 +210,8 @@ def registered(device):
     yield library.rmsnorm_backward, (x, w, ones, r, r, None)
     yield library.rmsnorm_quantized, (x, w, EPS, 0)
     yield library.add_rmsnorm_quantized, (x, r, None, EPS, 0)
+    yield library.topk, (x, 3, True)
+    yield library.topk_backward, (r[:, :3], x[:, :3], torch.tensor([[0, 2, 4]] * 3, device=device), N, True)
     yield library.layernorm, (x, w, b, EPS)
     yield library.layernorm, (x, None, None, EPS)
     yield library.layernorm_backward, (x, w, ones, ones, r, b)

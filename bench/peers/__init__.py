@@ -9,10 +9,10 @@
 
 from __future__ import annotations
 
-from bench.peers import cross_entropy, layernorm, rmsnorm, rmsnorm_quantized, setups, softmax
+from bench.peers import cross_entropy, layernorm, rmsnorm, rmsnorm_quantized, setups, softmax, topk
 from quack_tutorial.operations import OPERATIONS
 
-_FAMILIES = softmax, rmsnorm, layernorm, cross_entropy, rmsnorm_quantized
+_FAMILIES = softmax, rmsnorm, layernorm, cross_entropy, rmsnorm_quantized, topk
 _PEERS = {"copy": {"eager": setups.eager(OPERATIONS["copy"].formula)}}
 _PEERS |= {name: peers for family in _FAMILIES for name, peers in family.PROVIDERS.items()}
 PROVIDERS = {name: {"ours": operation.ours, **_PEERS[name]} for name, operation in OPERATIONS.items()}

@@ -10,9 +10,9 @@ On the command line and in file names "-" stands for the blank.
 
 from __future__ import annotations
 
-from quack_tutorial.operations import copy, cross_entropy, layernorm, rmsnorm, rmsnorm_quantized, softmax
+from quack_tutorial.operations import copy, cross_entropy, layernorm, rmsnorm, rmsnorm_quantized, softmax, topk
 
-FAMILIES = (copy, softmax, rmsnorm, layernorm, cross_entropy, rmsnorm_quantized)
+FAMILIES = (copy, softmax, rmsnorm, layernorm, cross_entropy, rmsnorm_quantized, topk)
 OPERATIONS = {operation.name: operation for family in FAMILIES for operation in family.OPERATIONS}
 
 

@@ -8,6 +8,7 @@
 | formula    | the same in torch, in float32 and rounded once                                         |
 | inputs     | fresh random inputs on the GPU; the first is (M, N)                                   |
 | ours       | our kernels, set up to be timed                                                       |
+| most_columns | of a row, where that is limited further than by `MAX_N`                              |
 | ladder     | the versions of the lesson, in the order they are taught                              |
 | arithmetic | what an element goes through, a word a step, for the roofline                         |
 """
@@ -18,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from quack_tutorial.operations.our_launches import Ours
-from quack_tutorial.shipped import CODES, COLUMNS, MATRIX, PARTS, ROWS, STRIDED_ROWS, TARGETS, dtype_of, float64
+from quack_tutorial.shipped import CODES, COLUMNS, MATRIX, PARTS, ROWS, STRIDED_ROWS, TARGETS, Best, dtype_of, float64
 
 DEVICE = "cuda"  # where inputs are made
 # The dimension of which rows, or columns, of a tensor are looked at; a tensor that is not named is needed whole.
@@ -40,12 +41,15 @@ class Operation:
     counted_row_bytes: int = 0
     code_bytes: int = 0  # bytes an element of the matrices that the pattern does not have
     ceiling: str = ""
+    most_columns: int = 1 << 18
     arithmetic: tuple[str, ...] = ()
 
     def bytes(self, M: int, N: int, item: int) -> int:
         """What must be moved, however it is done, with `item` bytes an element; scratch traffic earns nothing."""
         element_bytes = sum(map(int, self.pattern[::2])) * item + self.code_bytes
-        return element_bytes * M * N + self.counted_row_bytes * M
+        kinds = (self.ours.kernel.parameters[name] for name in self.ours.outputs)
+        best = sum(kind.count(N) * (8 if kind.dtype else item) for kind in kinds if isinstance(kind, Best))
+        return element_bytes * M * N + (self.counted_row_bytes + best) * M
 
     def error(self, inputs, outputs, rows, columns) -> float:
         """The largest error over what is tolerated, against float64: of sums over rows in the columns of these numbers, of all else
@@ -56,7 +60,8 @@ class Operation:
             dims, numbers = (_COLUMNS, columns) if kernel.parameters[name] == PARTS else (_ROWS, rows)
             g = kernel.exact({})
             for one in (*self.ours.inputs, name):
-                setattr(g, one, part(tensors[one], numbers, dims.get(kernel.parameters[one])))
+                kind = kernel.parameters[one]
+                setattr(g, one, part(tensors[one], numbers, 0 if isinstance(kind, Best) else dims.get(kind)))
             errors.append(kernel.errors[name](g, dtype_of(tensors[name])))
         return max(errors)
 

@@ -134,7 +134,7 @@ def _ours(kernel, made, taken, inputs, outputs, types, tile_reads=0) -> Ours:
         new = torch.empty if getattr(host, "leaves_parts", True) else torch.zeros
         for name in outputs:
             kind = kernel.parameters[name]
-            dtype, shape = getattr(torch, type_of(kind, "float32")), shape_of(kind, *x.shape, count)
+            dtype, shape = getattr(torch, type_of(kind, dtype_of(x))), shape_of(kind, *x.shape, count)
             found[name] = like(x) if kind == MATRIX else new(shape, dtype=dtype, device=x.device)
         arguments = dict(zip(kernel.parameters, kernel.positional(given | found)))
         launch[0](*(arguments[name] for name in taken))

@@ -6,6 +6,7 @@
 | `rmsnorm`                 | RMSNorm over the last dimension, a residual added first | input, weight, bias, residual |
 | `rmsnorm_quantized`       | the same in float8, with a scale a row or a block of 128 columns |                |
 | `layernorm`               | LayerNorm over the last dimension                     | input, weight, bias       |
+| `topk`                    | the k largest of the last dimension and their indices, or softmax of them | input |
 | `cross_entropy`           | cross-entropy of rows of logits with class indices    | input                     |
 | `cross_entropy_with_grad` | the losses and the gradient of their sum, in one pass |                           |
 | `linear_cross_entropy`    | the same of rows of input @ linear_weight.T, some rows at a time | input, linear_weight |
@@ -59,15 +60,18 @@ __all__ = [
     "rmsnorm",
     "rmsnorm_quantized",
     "softmax",
+    "topk",
 ]
 
 _MODULES = ("CrossEntropyLoss", "LayerNorm", "RMSNorm")
 
 
 def __getattr__(name):
-    """A class of `modules`, or the call in float8, which are loaded when the first of them is used."""
+    """A class of `modules`, the call in float8, or top-k, which are loaded when the first of them is used."""
     if name == "rmsnorm_quantized":
         from quack_tutorial.ops import quantized as module
+    elif name == "topk":
+        from quack_tutorial.ops import largest as module
     elif name in _MODULES:
         from quack_tutorial.ops import modules as module
     else:

@@ -60,13 +60,16 @@ def default_rows(N: int) -> int:
 
 def expected_cells(operation: str, ladder: bool = False) -> tuple[CellKey, ...]:
     """Every cell that a full record holds; for the ladder two types and `LADDER_SIZES`."""
+    most = OPERATIONS[operation].most_columns
     if ladder:
-        return tuple(CellKey(operation, t, default_rows(N), N) for t in ("float32", "bfloat16") for N in LADDER_SIZES)
+        sizes = [N for N in LADDER_SIZES if N <= most]
+        return tuple(CellKey(operation, t, default_rows(N), N) for t in ("float32", "bfloat16") for N in sizes)
     sizes = POWERS + ODD_SIZES + (VOCABULARIES_TOO if operation.startswith("cross-entropy") else ())
     return tuple(
         CellKey(operation, dtype, M, N)
         for dtype in DTYPES
         for N in sorted(sizes)
+        if N <= most
         for M in sorted({default_rows(N), 8192}, reverse=True)
     )
 

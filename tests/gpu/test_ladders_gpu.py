@@ -16,6 +16,7 @@ if _problem:
 # From which version on each ladder is tried; "vector atomics" stands between two older ones.
 FIRST = {"softmax": "direct", "rmsnorm": "direct", "rmsnorm backward": "bulk"}
 FIRST |= {"cross-entropy": "short terms", "cross-entropy backward": "fast exp", "rmsnorm-quantized": "block"}
+FIRST |= {"topk": "rounds"}
 RUNGS = [("rmsnorm backward", "vector atomics")]
 for _operation, _first in FIRST.items():
     _names = [name for name in OPERATIONS[_operation].ladder if name != FINAL]
@@ -23,7 +24,7 @@ for _operation, _first in FIRST.items():
 SIZES = (1, 31, 256, 1001, 4096, 12289, 131072)
 # A thread of these adds up 512 numbers of the longest rows one after the other: 1.05 to 1.10 of the bound on an H200.
 SHORTER = [("rmsnorm-quantized", "block"), ("rmsnorm-quantized", "vectors")]
-REFUSALS = ("bulk copies", "a thread holds up to", "and a block has")
+REFUSALS = ("bulk copies", "a thread holds up to", "and a block has", "a row has at most")
 
 
 @pytest.fixture(autouse=True)

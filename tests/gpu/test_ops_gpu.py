@@ -268,6 +268,109 @@ def test_a_cuda_graph_in_float8_replays_with_new_inputs(clean):
     assert torch.equal(found[0].view(torch.uint8), kept[0].flip(0)) and torch.equal(found[1], kept[1].flip(0))
 
 
+def check_topk(x, k, call=None):
+    """That values and indices are right to the last bit, of equal numbers the first, and softmax of the values within its bound."""
+    call = call or ops.topk
+    values, indices = call(x, k)
+    wanted, places = reference.topk(numbers(x)[0], k)
+    assert values.dtype is x.dtype and np.array_equal(indices.cpu().numpy(), places)
+    there = x.gather(-1, indices)
+    assert torch.equal(values.nan_to_num(7), there.nan_to_num(7))
+    assert torch.equal(values.signbit() & ~values.isnan(), there.signbit() & ~there.isnan())  # of -0
+    shares, same = call(x, k, softmax=True)
+    assert torch.equal(same, indices)
+    assert reference.softmax_error(wanted, numbers(shares)[0], name(x.dtype)) <= 1
+    return values, indices
+
+
+def hard_rows(N, dtype):
+    """Rows that are sorted, equal, infinite, NaN of any bits, or of few numbers; their largest in one place, or in many."""
+    x = randn(16, N, dtype=dtype, seed=N)
+    bits = x.view({4: torch.int32, 2: torch.int16}[x.element_size()])
+    few, half = torch.arange(N, device=DEVICE) % 3 - 1, N // 2
+    x[1], x[2], x[3], x[4] = x[1].sort()[0], x[2].sort(descending=True)[0], 1.5, -INF
+    x[5], x[6] = few * 0.0, few  # -0 is equal to 0
+    bits[7], bits[8, ::3], bits[8, 1::7] = -1, -1, bits[8, 1::7] | x.new_full((), INF).view(bits.dtype)
+    x[9, half:] += 100
+    x[10, ::2], x[11, half], x[12, 1::2], x[13, :half] = INF, NAN, -INF, NAN
+    x[14], x[15] = x[14].abs() + 3 if dtype is F32 else 3 + x[14] / 100, x[15] * 1e-6 * (few + 1)
+    return x
+
+
+TOPS = [
+    (1, 1),
+    (3, 2),
+    (31, 31),
+    (64, 8),
+    (64, 64),
+    (96, 5),
+    (128, 128),
+    (256, 8),
+    (257, 100),
+    (300, 16),
+    (1000, 20),
+    (1024, 32),
+]
+TOPS += [(1023, 1), (2048, 77), (3001, 128), (4096, 1), (4096, 64), (4096, 128), (4095, 127)]
+
+
+@pytest.mark.parametrize("dtype", (F32, BF16, F16), ids=name)
+@pytest.mark.parametrize("N, k", TOPS)
+def test_topk_of_random_and_hard_rows(N, k, dtype):
+    if ON_GPU or N < 500:
+        check_topk(hard_rows(N, dtype), k)
+    check_topk(randn(133 if ON_GPU else 3, N, dtype=dtype), k)
+
+
+@pytest.mark.parametrize("offset, gap", ((0, 8), (1, 7), (3, 0), (8, 16)))
+def test_topk_of_views_at_any_address(offset, gap):
+    for dtype in (F32, BF16):
+        check_topk(randn(7, 250 + gap + 8, dtype=dtype)[:, offset : offset + 250], 13)
+
+
+@pytest.mark.parametrize("softmax", (False, True))
+def test_the_gradient_of_topk_goes_to_what_was_found(softmax):
+    for shape, dtype in (((5, 300), F32), ((2, 3, 64), BF16), ((4,), F16), ((0, 9), F32)):
+        x = randn(*shape, dtype=dtype, grad=True)
+        values, indices = ops.topk(x, 4, softmax=softmax)
+        dy, leaf = randn(*values.shape, dtype=dtype, seed=1), x.detach().double().requires_grad_()
+        wanted = leaf.gather(-1, indices)
+        wanted = torch.autograd.grad(wanted.softmax(-1) if softmax else wanted, leaf, dy.double())[0]
+        found = torch.autograd.grad(values, x, dy)[0]
+        torch.testing.assert_close(
+            found, wanted.to(dtype), atol=0 if not softmax else 1e-6 if dtype is F32 else 0.02, rtol=1e-5
+        )
+        assert not indices.requires_grad and torch.equal(found != 0, wanted.to(dtype) != 0) or softmax
+
+
+@pytest.mark.parametrize("shape, k, said", (
+    ((2, 64), 65, "expected k to be 1 to 64, the elements of a row, got 65"),
+    ((2, 64), 0, "expected k to be 1 to 64"),
+    ((2, 0), 1, "expected k to be 1 to 0"),
+    ((2, 300), 129, "and k is at most 128.*call torch.topk there"),
+    ((2, 4097), 1, "a row has at most 4096 elements.*call torch.topk there"),
+    ((2, 64), 2.0, "expected k to be an integer"),
+))  # fmt: skip
+def test_what_topk_refuses_is_told(shape, k, said):
+    with pytest.raises((TypeError, ValueError), match=said):
+        ops.topk(randn(*shape), k)
+
+
+def test_topk_compiles_whole_and_replays_in_a_graph(clean):
+    compiled = torch.compile(ops.topk, fullgraph=True, backend="inductor" if ON_GPU else "aot_eager")
+    for M in (7, 9):
+        check_topk(randn(M, 256, dtype=BF16), 8, compiled)
+    if ON_GPU:
+        x = randn(132, 1024, dtype=BF16)
+        kept, graph = ops.topk(x, 32), torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            found = ops.topk(x, 32)
+        x.copy_(x.flip(0))
+        graph.replay()
+        torch.cuda.synchronize()
+        assert all(torch.equal(one, other.flip(0)) for one, other in zip(found, kept))
+
+
 @every_size
 def test_cross_entropy_and_its_gradient(N, dtype):
     for M in batches(N):
