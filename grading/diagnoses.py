@@ -11,6 +11,7 @@
 | `by_parts`     | sums of which a part has another factor                                       |
 | `near_formula` | numbers that are near, and that another formula gives                         |
 | `off_by_a_term` | predictions with a term too many or too few                                   |
+| `index_in_float` | column numbers that are kept as float32                                       |
 | `read_again`, `scattered`, `written_again`, `idle_warps`, `barriers` | waste                  |
 
 The first mistake found explains the others, so each check is told one. Of a lab's module `judge` uses
@@ -43,7 +44,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cutesim.analysis import rounding
-from cutesim.trace import Op
+from cutesim.trace import Op, Space
 
 from . import evidence
 from .judgement import DRAWN, FAST, RACES, Case, Check, Diagnosis, Outcome, failed
@@ -682,6 +683,28 @@ def ranges(numbers: list) -> str:
         else:
             runs.append([n, n])
     return ", ".join(str(a) if a == b else f"{a} to {b}" for a, b in runs)
+
+
+def index_in_float(views: list[View]) -> Iterator[Diagnosis]:
+    """Column numbers kept in shared memory as float32: x has no whole numbers here."""
+    for v in views:
+        if v.readers is None:
+            continue
+        trace = v.outcome.trace
+        floats = [i for i, t in enumerate(trace.tensors) if t.space == Space.SMEM and t.dtype == "Float32"]
+        stores = trace.select(Op.STORE, space=Space.SMEM)
+        stores = stores[np.isin(stores["tensor"], floats) & (stores["values"] >= 0)]
+        for line in np.unique(stores["line"]):
+            held = trace.values[stores["values"][stores["line"] == line]]
+            held = held[np.isfinite(held)]  # a warp without a column stores a start value
+            whole = len(held) and np.isin(held, np.arange(v.x.shape[1] + 1)).all() and (held != 0).any()
+            if whole and not np.isin(held, v.x).all():  # maxima of whole numbers
+                yield Diagnosis(
+                    "index in float32",
+                    "Shared memory holds column numbers as float32, which has 24 bits: column 16777217 would come back as "
+                    "16777216. Keep the index in a type that holds every column.",
+                    (evidence.plain_line(trace.lines[line]),),
+                )
 
 
 # Waste ----------------------------------------------------------------------------------------------------------------

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from cutesim.trace import Op, Space
-from grading import diagnoses, evidence
+from grading import diagnoses
 from grading.diagnoses import View
 from grading.judgement import DRAWN, FAST, SCHEDULES, Case, Diagnosis, Outcome, drawn, wild
 
@@ -118,7 +117,7 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
     losing = [v for v in every if v.readers and len(wrong_rows(v))]
     yield from wrong_maxima(views, losing)
     if check == "index":
-        yield from index_in_float(views)
+        yield from diagnoses.index_in_float(views)
     if check == "ties":  # where a column is not the answer's number at all, which of two equals wins says nothing
         apart = [
             (v, int(r))
@@ -241,28 +240,6 @@ def predict(name: str, outcomes: list[Outcome]) -> Iterator[Diagnosis]:
 def inside(v: View, r: int) -> bool:
     """Whether the answered index is a column."""
     return 0 <= v.got["mIndex"][r] < v.x.shape[1]
-
-
-def index_in_float(views: list[View]) -> Iterator[Diagnosis]:
-    """Column numbers kept in shared memory as float32: x has no whole numbers here."""
-    for v in views:
-        if v.readers is None:
-            continue
-        trace = v.outcome.trace
-        floats = [i for i, t in enumerate(trace.tensors) if t.space == Space.SMEM and t.dtype == "Float32"]
-        stores = trace.select(Op.STORE, space=Space.SMEM)
-        stores = stores[np.isin(stores["tensor"], floats) & (stores["values"] >= 0)]
-        for line in np.unique(stores["line"]):
-            held = trace.values[stores["values"][stores["line"] == line]]
-            held = held[np.isfinite(held)]  # a warp without a column stores a start value
-            whole = len(held) and np.isin(held, np.arange(v.x.shape[1] + 1)).all() and (held != 0).any()
-            if whole and not np.isin(held, v.x).all():  # maxima of whole numbers
-                yield Diagnosis(
-                    "index in float32",
-                    "Shared memory holds column numbers as float32, which has 24 bits: column 16777217 would come back as "
-                    "16777216. Keep the index in a type that holds every column.",
-                    (evidence.plain_line(trace.lines[line]),),
-                )
 
 
 def tie(v: View, r: int) -> Diagnosis:

@@ -321,19 +321,16 @@ def unpacked(word, key_type):
 
 
 def sort(keys):
-    """A list of keys, a power of 2 of them, sorted in this lane's registers, the largest first: Batcher's odd-even merges.
-
-    8 keys take 19 comparisons, 64 take 543; `sort_bitonic` in their place would make it 24 and 672.
-    """
+    """A list of keys, a power of 2 of them, sorted in this lane's registers, the largest first."""
     size = 1
-    while size < len(keys):  # lists of `size` are sorted; two become one
-        stride = size
-        while stride:
-            for i in range(stride % size, len(keys) - stride):
-                if (i - stride % size) // stride % 2 == 0 and i // (2 * size) == (i + stride) // (2 * size):
-                    put_in_order(keys, i, i + stride)
-            stride //= 2
+    while size < len(keys):
         size *= 2
+        # Two sorted lists, the second read backwards, have all that is larger in the first half now.
+        for i in range(len(keys)):
+            if i < i ^ (size - 1):
+                put_in_order(keys, i, i ^ (size - 1))
+        for first in range(0, len(keys), size // 2):
+            keys[first : first + size // 2] = sort_bitonic(keys[first : first + size // 2])
     return keys
 
 
@@ -362,7 +359,7 @@ def sort_lanes(keys, lanes, lane):
     """The keys of `lanes` lanes sorted over all of them, the largest first: lane l has the ranks from l len(keys) on."""
     keys, width = sort(keys), 2
     while width <= lanes:
-        # As in `merge`: the lane that mirrors this one, its keys backwards.
+        # As in `sort`: the lane that mirrors this one, its keys backwards.
         keys = kept(list(reversed(keys)), keys, width - 1, lane & (width // 2) == 0)
         stride = width // 4
         while stride:
