@@ -281,8 +281,10 @@ def wrong_indices(views: list[View]) -> Iterator[Diagnosis]:
     wrong = [(v, r) for v, r in bad_rows(views, ("mIndex",)) if v.got["mFirst"][r] == v.right["mFirst"][r]]
     if not wrong:
         return
-    held = [(v, r) for v, r in wrong if inside(v, r) and v.x[r, v.got["mIndex"][r]] == v.right["mFirst"][r]]
-    other = [(v, r) for v, r in wrong if (v, r) not in held]
+    held, other = [], []
+    for v, r in wrong:
+        equal = inside(v, r) and v.x[r, v.got["mIndex"][r]] == v.right["mFirst"][r]
+        (held if equal else other).append((v, r))
     if held and all(np.isneginf(v.right["mFirst"][r]) for v, r in other):
         v, r = held[0]
         low, got = int(v.right["mIndex"][r]), int(v.got["mIndex"][r])
