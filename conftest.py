@@ -1,4 +1,4 @@
-"""What the tests share: the project's root, which of them `make test` leaves to `make test-all`, and which `.ci/run` samples."""
+"""What the tests share: the project's root, which of them `make test` leaves to `make test-all`, and how `.ci/run` samples."""
 
 import datetime
 import os
@@ -43,6 +43,13 @@ def snapshot():
     return compared
 
 
+@pytest.fixture(scope="session")
+def of_today():
+    """A function: of cases that one session tries, with TESTS=part the third that it tries today; else all."""
+    third = datetime.date.today().toordinal() % 3
+    return lambda cases: list(cases)[third::3] if os.environ.get("TESTS") == "part" else list(cases)
+
+
 # What takes minutes: whole corpora, proof suites, browsers. The start of a test's id.
 SLOW = (
     "tests/grading/",
@@ -66,25 +73,17 @@ SLOW = (
     "cutesim/tests/test_long_runs.py",
 )
 
-# With TESTS=part, as in .ci/run, each of these and of the slow ones runs a third of its cases, another third each day; without, as
-# in the workflow, all of them. So do the pages of the site (`tests/test_site.py`).
-SAMPLED = (
-    *SLOW,
-    "tests/test_kernels_compile.py",
-    "tests/test_exercises.py",
-    "tests/test_judged_again.py",
-    "tests/test_ops_torch.py",
-    "cutesim/tests/",  # which .ci/run runs whole with numpy alone
-)
-
 
 def left_out(items, today: int) -> list:
-    """Those that do not run on that day: two thirds of the cases of each of `SAMPLED` that has three or more."""
+    """With TESTS=part, as in .ci/run, those that do not run on that day: of each test's cases two thirds, or one of two.
+
+    Within three days each has run. Without it, as in the workflow and before a commit, all of them do. The pages of the site
+    (`tests/test_site.py`) are sampled alike.
+    """
     cases = {}
     for item in items:
-        if item.nodeid.startswith(SAMPLED):
-            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    return [item for these in cases.values() if len(these) > 2 for k, item in enumerate(these) if (k - today) % 3]
+        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    return [item for these in cases.values() for k, item in enumerate(these) if (k - today) % min(len(these), 3)]
 
 
 def pytest_collection_modifyitems(config, items):

@@ -38,8 +38,7 @@ sys.path.insert(0, str(ROOT))
 
 from quack_tutorial import hardware, machine, records  # noqa: E402
 from quack_tutorial.notebook import TOO_FAST  # noqa: E402
-from quack_tutorial.records import outputs  # noqa: E402
-from workbench import myst  # noqa: E402
+from workbench import myst, outputs  # noqa: E402
 
 ARCHIVE = "outputs.tar.gz"
 RICHEST_FIRST = ("text/html", "image/svg+xml", "image/png", "text/markdown", "text/plain")

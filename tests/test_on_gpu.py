@@ -9,8 +9,8 @@ from docutils import nodes
 from docutils.frontend import get_default_settings
 from docutils.utils import new_document
 
-from quack_tutorial.records import outputs
 from tests.test_folds import cell
+from workbench import outputs
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,7 @@ import re
 import pytest
 
 from quack_tutorial import records
-from quack_tutorial.records import outputs
-from workbench import myst
+from workbench import myst, outputs
 
 nbformat = pytest.importorskip("nbformat")
 

@@ -129,37 +129,21 @@ WORKER = {
 }
 
 
-@pytest.fixture(scope="module")
-def tried(request):
-    root = request.config.rootpath
+def test_no_attack_reaches_the_page_or_another_server(root, of_today):
+    """What a cell displays, what its Python does, and a worker under the page's policy; all in one session of a page."""
     site = built_site(root, "runtime/manifest.json")
-    python = {name: source for name, (source, _) in PYTHON.items()}
-    attacks = {"html": HTML, "python": python, "worker": WORKER}
-    # Those of the day's sample (conftest.py).
-    asking = [item for item in request.session.items if "tried" in item.fixturenames]
-    asked = {item.callspec.params["name"] for item in asking}
-    attacks = {kind: {n: of[n] for n in of if n in asked} for kind, of in attacks.items()}
-    return browsed(root, "attack", site, json.dumps(attacks), timeout=600)
-
-
-@pytest.mark.parametrize("name", HTML)
-def test_what_a_cell_displays_reaches_neither_the_page_nor_another_server(tried, name):
-    bare, here = tried["bare"][name], tried["html"][name]
-    assert bare["reached"] or bare["asked"] or bare["left"], "this attack does no harm anywhere"
-    assert (here["reached"], here["asked"], here["left"]) == (0, 0, [])
-
-
-@pytest.mark.parametrize("name", PYTHON)
-def test_python_reaches_neither_the_page_nor_another_server(tried, name):
-    here = tried["python"][name]
-    assert (here["reached"], here["asked"], here["left"]) == (0, 0, [])
-    assert re.search(PYTHON[name][1], here["text"]), here["text"]
-
-
-@pytest.mark.parametrize("name", WORKER)
-def test_a_worker_is_under_the_policy_of_the_page(tried, name):
-    assert tried["bareWorker"][name]["asked"], "this attack does no harm anywhere"
-    assert tried["worker"][name]["asked"] == 0
+    html, python, worker = ({name: of[name] for name in of_today(of)} for of in (HTML, PYTHON, WORKER))
+    attacks = {"html": html, "python": {name: source for name, (source, _) in python.items()}, "worker": worker}
+    tried = browsed(root, "attack", site, json.dumps(attacks), timeout=600)
+    harmless = [name for name, bare in tried["bare"].items() if not (bare["reached"] or bare["asked"] or bare["left"])]
+    harmless += [name for name, bare in tried["bareWorker"].items() if not bare["asked"]]
+    assert not harmless, "these attacks do no harm anywhere"
+    for name, here in [*tried["html"].items(), *tried["python"].items()]:
+        assert (here["reached"], here["asked"], here["left"]) == (0, 0, []), name
+    for name, (_, refused) in python.items():
+        assert re.search(refused, tried["python"][name]["text"]), (name, tried["python"][name]["text"])
+    assert tried["worker"] == {name: {"asked": 0} for name in worker}
+    assert [*tried["html"], *tried["python"], *tried["bare"]] == [*html, *python, *html]
 
 
 # What the build writes ----------------------------------------------------------------------------------------------------

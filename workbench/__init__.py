@@ -6,6 +6,7 @@
 | `motion`      | runs *A kernel as you type*: whether the kernel is right, and the pictures of its run    |
 | `errors`      | what an exception tells a reader of the page                                             |
 | `other_cards` | while a page is built, runs cells whose output depends on the card for the other cards   |
+| `outputs`     | what the chapters' cells gave on a GPU, which a page opens beside what the simulator gives |
 | `simulate`    | `quack-tutorial simulate`: `cutesim check` with pictures, and the package's own softmax  |
 | `command`     | `quack-tutorial lab`, which `make lab` calls: renews the copies and starts JupyterLab    |
 | `copies`      | the reader's copies: which are renewed with the book, which stay                         |

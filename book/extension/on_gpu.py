@@ -15,7 +15,7 @@ from docutils import nodes
 from folds import Fold, html, part
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
-from quack_tutorial.records import outputs
+from workbench import outputs
 
 RAN = """<details class="qt-fold qt-ran"><summary>As run on {gpu}, {day}</summary>
 <p>{told}</p><p>{origin}; {seconds:.0f} seconds.</p>{failed}</details>"""

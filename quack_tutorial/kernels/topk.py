@@ -29,7 +29,6 @@ from quack_tutorial.kernels.arithmetic import as_float32
 from quack_tutorial.kernels.config import power_of_2
 from quack_tutorial.kernels.copy import widest_vector
 from quack_tutorial.kernels.layout import (
-    MOST_ELEMENTS,
     VECTOR_BYTES,
     aligned,
     promise_for,
@@ -45,8 +44,6 @@ LAST = (1 << COLUMN_BITS) - 1  # what a column is subtracted from
 class TopKRounds:
     """Each round finds the largest key of the row and takes it out; its lane knows by comparing."""
 
-    holds_keys = True  # of all elements, at once
-
     def __init__(self, dtype, N, k=None, promise=None, lanes=32, softmax=False, threads_per_block=128):
         self.dtype, self.N, self.k, self.softmax = dtype, N, k or usual_top(N), softmax
         if not (1 <= N <= MOST_TOP_COLUMNS and 1 <= self.k <= min(N, MOST_TOP)):
@@ -60,11 +57,6 @@ class TopKRounds:
         self.lanes, self.threads_per_block, self.rows_per_block = lanes, threads_per_block, threads_per_block // lanes
         self.tiler = row_tiler(N, self.vector_size, lanes)
         self.held = self.tiler[1] // lanes  # elements of a lane
-        if self.holds_keys and self.held * self.key_type.width > 32 * MOST_ELEMENTS:
-            raise ValueError(
-                f"{self.held} keys of {self.key_type.width} bits, and a thread holds up to {MOST_ELEMENTS} of 32: use "
-                "`TopKThreshold`, which makes keys of few elements"
-            )
         self.each = max(1, power_of_2(self.k) // lanes)  # results of a lane
 
     @cute.jit
@@ -158,12 +150,11 @@ class TopKRounds:
         rF = cute.make_rmem_tensor(self.each, cutlass.Float32)
         rF.store(rV.load().to(cutlass.Float32))
         largest = of_lane(rF[0], 0, lane)
-        total = cutlass.Float32(0.0)
+        terms = []
         for i in cutlass.range_constexpr(self.each):
-            term = exp(rF[i] - largest)
-            rF[i] = chosen(lane * self.each + i < self.k, term, cutlass.Float32(0.0))
-            total += rF[i]
-        total = warp_reduce(total, operator.add, self.lanes)
+            rF[i] = chosen(lane * self.each + i < self.k, exp(rF[i] - largest), cutlass.Float32(0.0))
+            terms.append(rF[i])
+        total = warp_reduce(tree_sum(terms), operator.add, self.lanes)
         rV.store((rF.load() * (1.0 / total)).to(self.dtype))
 
 
@@ -193,8 +184,6 @@ class TopKThreshold(TopKRounds):
     Where there are more (many equal numbers, or large ones side by side), bisection between keys finds one that k to 2 k are no
     less than: right for every row, only slower.
     """
-
-    holds_keys = False
 
     def __init__(self, *args, **given):
         super().__init__(*args, **given)
@@ -260,11 +249,14 @@ class TopKThreshold(TopKRounds):
     def bisect(self, mX, row, lane, low, total, sFound):
         """Put k or more of the row that nothing else is larger than into `sFound`, which has room for them; their number. `total`
         keys, too many, are `low` or more. Keys differ, so of those from some key on there are exactly k."""
-        high = self.key_type(-1 - self.lowest)  # fewer than k are as large
+        high = low
+        # read MN elements again, from L1 or L2, here and in each turn of the loop
+        for column in range(lane, self.N, self.lanes):
+            high = cutlass.max(high, self.key_at(mX, row, column))
+        high = warp_reduce(high, cutlass.max, self.lanes) + 1  # fewer than k keys are as large
         while cute.arch.vote_any_sync(total > cute.size(sFound)):
             middle = (low & high) + ((low ^ high) >> 1)
             count = cutlass.Int32(0)
-            # read MN elements again, from L1 or L2
             for column in range(lane, self.N, self.lanes):
                 count += cutlass.Int32(self.key_at(mX, row, column) >= middle)
             count = warp_reduce(count, operator.add, self.lanes)
@@ -386,6 +378,13 @@ def kept(sent, keys, offset, keeps_larger):
 def of_lane(value, number, lane):
     """`value` as the row's lane of that number has it."""
     return cute.arch.shuffle_sync(value, cute.arch.lane_idx() - lane + number)
+
+
+def tree_sum(terms):
+    """The sum of a list, a power of 2 long, as a tree: it rounds less than one that goes from left to right."""
+    while len(terms) > 1:
+        terms = [a + b for a, b in zip(terms[::2], terms[1::2])]
+    return terms[0]
 
 
 @cute.jit

@@ -7,7 +7,7 @@ What depends on the card is in a folder a card, named as in `hardware`, such as 
 | `bench/`           | times of kernels and their peers; see `bench`, `cells`, `results`         |
 | `tune/`            | sweeps of configurations                                                  |
 | `host/`            | what a call costs on the host                                             |
-| `outputs/`         | what the chapters' cells gave there; see `outputs`                        |
+| `outputs/`         | what the chapters' cells gave there; see `workbench.outputs`              |
 | `parallel/`        | cross-entropy over a vocabulary that several such GPUs share; see `parallel` |
 | `head.json`        | a model's head and its loss, the logits whole and in pieces; see `head`   |
 | `levels.json`      | chapter 16's kernels beside what ships; see `levels`                      |

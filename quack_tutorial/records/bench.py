@@ -124,15 +124,15 @@ class Record:
 
 @functools.cache
 def changed_kernels() -> dict[str, list[dict]]:
-    """{operation: its changes}: the day "on" which kernels changed, of which "providers" (all, if it does not say), "what" changed,
-    "times" against the earlier kernel's."""
+    """{operation: its changes}: the day, or the moment, "on" which kernels changed, of which "providers" (all, if it does not say),
+    "what" changed, "times" against the earlier kernel's."""
     return json.loads((FOLDER / "changed_kernels.json").read_text(encoding="utf-8"))
 
 
 def changes_since(operation: str, day: str, provider: str = "ours") -> list[dict]:
     """The changes of this package's kernel of the operation, or of the version `provider` of its ladder, since that day."""
     of_it = changed_kernels().get(operation, ())
-    return [one for one in of_it if provider in one.get("providers", (provider,)) and day[:10] < one["on"]]
+    return [one for one in of_it if provider in one.get("providers", (provider,)) and day < one["on"]]
 
 
 def on_earlier_kernels(timed) -> str:
@@ -140,7 +140,7 @@ def on_earlier_kernels(timed) -> str:
     none."""
     last = {operation: changes[-1] for operation, day in timed if (changes := changes_since(operation, day))}
     said = (
-        f" Our {operation} was timed before its kernels changed on {one['on']}: {one['what']}. Times of the changed kernels "
+        f" Our {operation} was timed before its kernels changed on {one['on'][:10]}: {one['what']}. Times of the changed kernels "
         f"are {one['times']}."
         for operation, one in last.items()
     )

@@ -96,6 +96,7 @@ LOSES = {
     "softmax backward": (0.006, 0.03),
     "rmsnorm": (0.01, 0.13),
     "layernorm": (0.012, 0.12),
+    "rmsnorm-quantized": (0.005, 0.08),
     "cross-entropy fused": (0.008, 0.05),
     "cross-entropy": (0.012, 0.1),
     "cross-entropy backward": (0.005, 0.04),

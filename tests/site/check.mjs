@@ -1,9 +1,9 @@
-// Opens every page of a built site in Chromium, at one width or two, and prints what is wrong.
+// Opens every page of a built site in Chromium, and prints what is wrong.
 //
-//   node check.mjs SITE [--chromium PATH] [--width 1280|390] [--third 0|1|2] [--search WORD] [--popovers PAGE]
+//   node check.mjs SITE [--chromium PATH] [--third 0|1|2] [--search WORD] [--popovers PAGE]
 //
-// A page is opened and played through once a width, on the desktop in the light scheme and on the phone in the dark one; then the
-// scheme changes under it, as the reader's system may, and it is looked at again. With --third every third page is opened.
+// A page is opened and played through on the phone in the dark scheme; then the scheme changes under it, as the reader's system may, and
+// its window becomes a desktop's, in both schemes: each time it is looked at again. With --third every third page is opened.
 //
 // Prints one JSON object: {pages: [...], opened: [...], weights: [{page, kb, seconds}], findings: [{page, scheme, width, kind, text}]}. The
 // kinds are "outside request", "console", "missing" (a request or link to a file that is not there), "accessibility"
@@ -18,7 +18,8 @@ import { gzipSync } from "node:zlib";
 
 import { accessibility, compressible, fileOf, htmlPages, launch, options, playOn, serve, STILL, TYPES, watch, words } from "./site.mjs";
 
-const SCHEMES = { 1280: ["light", "dark"], 390: ["dark", "light"] }; // of each width, in the order looked at
+const LOOKS = [[390, "dark"], [390, "light"], [1280, "light"], [1280, "dark"]]; // a step from one to the next changes one thing
+const COLOURS = ["color-contrast", "link-in-text-block"]; // all that a scheme changes of what axe-core looks at
 const MOST_KB = 700, MOST_SECONDS = 3;
 const SLOW = { offline: false, latency: 150, downloadThroughput: 1.6e6 / 8, uploadThroughput: 0.75e6 / 8 }; // bytes a second
 
@@ -34,11 +35,11 @@ function overflowing() {
 }
 
 // What can differ between the schemes and widths, of a page as it stands.
-async function look(page, report) {
+async function look(page, report, rules) {
   await page.mouse.move(0, 0); // else what the last click left under the pointer has the colours of that; see pointed()
   const wide = await page.evaluate(overflowing);
   if (wide) report("overflow", wide);
-  for (const text of await accessibility(page)) report("accessibility", text);
+  for (const text of await accessibility(page, "html", rules)) report("accessibility", text);
 }
 
 // Every link, button and row as it looks while a pointer rests on it.
@@ -48,7 +49,7 @@ async function pointed(page, report) {
   const { root } = await line.send("DOM.getDocument");
   const { nodeIds } = await line.send("DOM.querySelectorAll", { nodeId: root.nodeId, selector: "a, button, summary, tr" });
   await Promise.all(nodeIds.map((nodeId) => line.send("CSS.forcePseudoState", { nodeId, forcedPseudoClasses: ["hover"] })));
-  for (const text of await accessibility(page)) report("accessibility", `under a pointer: ${text}`);
+  for (const text of await accessibility(page, "html", COLOURS)) report("accessibility", `under a pointer: ${text}`);
   await line.detach(); // and with it what it forced
 }
 
@@ -130,9 +131,8 @@ function crowded(root) {
   });
 }
 
-// Plays every step player to its end: it opens with the finished picture or with step 1, Next from there is step 1, arrow keys
-// go on and stop at the end; every text can be read; where a lane can be followed, another one is.
-async function players(page, report) {
+// Whether every text of the figures can be read.
+async function legible(page, report) {
   for (const figure of await page.locator(".qt-figure:not(.qt-thumb)").all()) {
     const title = await figure.locator(".qt-title").innerText();
     const told = (text) => report("player", `${title}: ${text}`);
@@ -148,8 +148,17 @@ async function players(page, report) {
       return Math.min(...texts.map((text) => size(text) * scale));
     });
     if (smallest < 10.95) told(`text of ${smallest.toFixed(1)} px`);
-    const next = figure.locator('button[data-go="1"]');
-    if (!(await next.count())) continue;
+    const squeezed = await figure.evaluate(crowded);
+    if (squeezed.length) told(`texts do not fit: ${[...new Set(squeezed)].slice(0, 4).join(", ")}`);
+  }
+}
+
+// Plays every step player to its end: it opens with the finished picture or with step 1, Next from there is step 1, arrow keys
+// go on and stop at the end; where a lane can be followed, another one is.
+async function players(page, report) {
+  for (const figure of await page.locator('.qt-figure:not(.qt-thumb):has(button[data-go="1"])').all()) {
+    const title = await figure.locator(".qt-title").innerText(), next = figure.locator('button[data-go="1"]');
+    const told = (text) => report("player", `${title}: ${text}`);
     const output = figure.locator("output").first();
     const steps = Number(await figure.locator("input[type=range]").first().getAttribute("max"));
     const opens = await output.innerText(), stage = await figure.locator(".qt-stage").innerText();
@@ -158,8 +167,6 @@ async function players(page, report) {
     await next.focus();
     if (stage) await next.click();
     for (const text of await figure.evaluate(playOn, steps)) told(text);
-    const squeezed = await figure.evaluate(crowded);
-    if (squeezed.length) told(`texts do not fit: ${[...new Set(squeezed)].slice(0, 4).join(", ")}`);
     if (await figure.locator(".qt-pane").count()) {
       for (const text of await figure.evaluate(chooseLines)) told(text);
       await figure.locator('.qt-pane:first-child button[tabindex="0"]').focus();
@@ -283,7 +290,7 @@ async function popovers(page, base, path, width, report) {
     await link.focus();
     await page.keyboard.press("Enter");
     await opens(what);
-    for (const found of await accessibility(page)) report("accessibility", `popover: ${found}`);
+    for (const found of await accessibility(page, ".qt-popover")) report("accessibility", `popover: ${found}`);
     await closes(what);
     if (!(await isFocused(link))) told(`the focus does not come back after ${what}`);
   }
@@ -307,36 +314,36 @@ async function main() {
   const server = await serve(site);
   const browser = await launch();
   try {
-    const widths = Object.keys(SCHEMES).map(Number).filter((width) => [undefined, String(width)].includes(options.width));
-    for (const path of widths.includes(390) ? opened : []) {
-      const report = (kind, text) => findings.push({ page: path, scheme: "light", width: 390, kind, text });
-      weights.push(await weight(browser, site, server.base, path, report));
-    }
-    for (const width of widths) {
-      const [first, second] = SCHEMES[width];
-      const context = await browser.newContext({ colorScheme: first, viewport: { width, height: 844 } });
-      let current = "", scheme = first;
-      const report = (kind, text) => findings.push({ page: current, scheme, width, kind, text });
-      const page = await watch(context, server.base, report);
-      for (current of opened) {
-        await page.goto(`${server.base}/${current}`, { waitUntil: "load" });
-        await page.evaluate(() => window.MathJax?.startup?.promise);
-        await page.addStyleTag({ content: STILL });
-        await predictions(page, report);
-        await players(page, report);
-        await explorers(page, report);
-        if (width === 1280) for (const path of await brokenLinks(page, site, server.base)) report("missing", path);
-        const isPointed = width === 1280 && current === (options.popovers ?? "index.html");
-        await look(page, report);
-        if (isPointed) await pointed(page, report);
-        await change(page, (scheme = second));
-        await look(page, report);
-        if (isPointed) await pointed(page, report);
-        await change(page, (scheme = first));
+    let current = "", [width, scheme] = LOOKS[0];
+    const report = (kind, text) => findings.push({ page: current, scheme, width, kind, text });
+    const context = await browser.newContext({ colorScheme: scheme, viewport: { width, height: 844 } });
+    const page = await watch(context, server.base, report);
+    const become = async (next) => {
+      if (next[0] !== width) await page.setViewportSize({ width: next[0], height: 844 });
+      [width, scheme] = next;
+      await change(page, scheme);
+    };
+    for (current of opened) {
+      weights.push(await weight(browser, site, server.base, current, report));
+      await page.goto(`${server.base}/${current}`, { waitUntil: "load" });
+      await page.evaluate(() => window.MathJax?.startup?.promise);
+      await page.addStyleTag({ content: STILL });
+      await predictions(page, report);
+      await players(page, report);
+      await explorers(page, report);
+      for (const path of await brokenLinks(page, site, server.base)) report("missing", path);
+      for (const [k, next] of LOOKS.entries()) {
+        await become(next);
+        if (k % 2 === 0) await legible(page, report);
+        await look(page, report, k % 2 ? COLOURS : undefined);
+        if (width === 1280 && current === (options.popovers ?? "index.html")) await pointed(page, report);
       }
+      await become(LOOKS[0]);
+    }
+    for (const next of [LOOKS[0], LOOKS[2]]) {
+      await become(next);
       if (options.search) await search(page, site, server.base, options.search, report);
       if (options.popovers) await popovers(page, server.base, (current = options.popovers), width, report);
-      await context.close();
     }
   } finally {
     await browser.close();

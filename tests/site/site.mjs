@@ -71,10 +71,11 @@ export async function serve(site, head = "") {
 // Half-way through a change of colour, axe would measure a contrast that nobody sees for long.
 export const STILL = "*, ::before, ::after { transition: none !important; animation: none !important }";
 
-// What axe-core calls serious or critical on a page as it stands.
-export async function accessibility(page) {
+// What axe-core calls serious or critical in a part of a page as it stands, by all of its rules or by some.
+export async function accessibility(page, part = "html", rules = null) {
   await page.evaluate(readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8"));
-  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+  const how = { resultTypes: ["violations"], ...(rules && { runOnly: rules }) };
+  const { violations } = await page.evaluate(([part, how]) => window.axe.run(part, how), [part, how]);
   return violations
     .filter((rule) => ["serious", "critical"].includes(rule.impact))
     .map((rule) => `${rule.id} (${rule.impact}): ${rule.help}; ` + rule.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)).join(" | "));

@@ -57,7 +57,8 @@ class RMSNormQuantized(Norm):
         opened = self.exchange.allocate_and_arrive()
         # read MN elements (2 MN with a residual)
         _, h = self.load(mX, mR, None, place)
-        tXrW = self.weights.load(mW, place, M)  # now: before the row it would take more registers, and fewer blocks would fit
+        # Now: before the row they would take more registers, and fewer blocks would fit.
+        tXrW = self.weights.load(mW, place, M)
         if cutlass.const_expr(mResidualOut is not None):  # write MN elements
             tXrResidualOut = cute.make_rmem_tensor(tile.elements_held, mResidualOut.element_type)
             tXrResidualOut.store(h.to(mResidualOut.element_type))
