@@ -100,12 +100,14 @@ def _fake(input, k, softmax):
 
 
 def _keep(ctx, inputs, output):
-    ctx.save_for_backward(*output)
+    # Without softmax the places are enough, and the values may be changed in place, as routers do.
+    ctx.save_for_backward(output[1], *output[: inputs[2]])
     ctx.N, ctx.softmax = launches.columns(inputs[0]), inputs[2]
 
 
 def _gradient(ctx, dvalues, _):
-    return _topk_backward(dvalues, *ctx.saved_tensors, ctx.N, ctx.softmax)
+    indices, *values = ctx.saved_tensors
+    return _topk_backward(dvalues, *(values or [dvalues]), indices, ctx.N, ctx.softmax)
 
 
 def _fake_backward(dvalues, values, indices, N, softmax):

@@ -343,6 +343,16 @@ def test_the_gradient_of_topk_goes_to_what_was_found(softmax):
         assert not indices.requires_grad and torch.equal(found != 0, wanted.to(dtype) != 0) or softmax
 
 
+def test_values_of_topk_may_be_changed_in_place():
+    found = []
+    for topk in (ops.topk, torch.topk):
+        x = randn(3, 40, grad=True)
+        values, indices = topk(x, 4)
+        values /= values.sum(-1, keepdim=True)
+        found.append(torch.autograd.grad(values.square().sum(), x)[0])
+    torch.testing.assert_close(*found)
+
+
 @pytest.mark.parametrize("shape, k, said", (
     ((2, 64), 65, "expected k to be 1 to 64, the elements of a row, got 65"),
     ((2, 64), 0, "expected k to be 1 to 64"),
