@@ -61,7 +61,7 @@ def check(root, site, *options):
     return browsed(root, "check", site, options=options, timeout=1800)
 
 
-# A chapter with all that can be pointed at, and a short page with links to the glossary and to others: long ones take axe-core seconds.
+# A chapter with all that can be pointed at, and a short page with links to the glossary and to others: axe-core is slow on a long one.
 POINTED, LINKED = "notebooks/05-block-reduce.html", "notebooks/predict-a-kernel.html"
 
 
