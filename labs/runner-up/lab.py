@@ -96,6 +96,9 @@ def cases(seed: int = 0) -> list[Case]:
     rows[3, -2:] = rows[3, :-3:-1]  # and the runner-up last
     odd = -1 - 3 * rng.random((4, 256 + 1 + 2 * int(rng.integers(1, 60))))
     odd[3] *= 1e4
+    # Both in one thread of 128, one of them in its last turn.
+    turns = int(rng.integers(odd.shape[1] - 256)) + np.array([[0, 256], [256, 0], [128, 256]])
+    odd[np.arange(3)[:, None], turns] = -0.25, -0.5
     short = -1 - 3 * rng.random((3, 1 + 2 * int(rng.integers(32, 45))))
     short[1] = np.abs(short[1])
     infinite = np.full((5, int(rng.integers(66, 190))), -np.inf)
@@ -141,12 +144,12 @@ def cases(seed: int = 0) -> list[Case]:
 
 def parted(rng, x: np.ndarray) -> np.ndarray:
     """Rows whose two largest numbers lie 1, 2, 4, ... columns apart, either of them first: in one thread, or in two that meet in
-    any round."""
+    any round; in half of the rows one lies near the end."""
     M, N = x.shape
     for row, power in zip(x, rng.permutation(np.arange(M) + rng.integers(99)) % max(1, (N - 1).bit_length())):
-        at = int(rng.integers(N))
-        other = at + 2**power if at + 2**power < N else at - 2**power
-        if 0 <= other and np.isfinite(row).all():
+        at = int(rng.integers(N)) if rng.random() < 0.5 else N - 1 - int(rng.integers(min(N, 32)))
+        other = at - 2**power if at >= 2**power else at + 2**power
+        if other < N and np.isfinite(row).all():
             apart = rng.permutation([0, 10 ** rng.uniform(-2, 0)])
             row[[at, other]] = row.max() + np.abs(row).max() * (0.02 + apart)
     return x
@@ -278,8 +281,10 @@ def wrong_indices(views: list[View]) -> Iterator[Diagnosis]:
     wrong = [(v, r) for v, r in bad_rows(views, ("mIndex",)) if v.got["mFirst"][r] == v.right["mFirst"][r]]
     if not wrong:
         return
-    held = [(v, r) for v, r in wrong if inside(v, r) and v.x[r, v.got["mIndex"][r]] == v.right["mFirst"][r]]
-    other = [(v, r) for v, r in wrong if (v, r) not in held]
+    held, other = [], []
+    for v, r in wrong:
+        equal = inside(v, r) and v.x[r, v.got["mIndex"][r]] == v.right["mFirst"][r]
+        (held if equal else other).append((v, r))
     if held and all(np.isneginf(v.right["mFirst"][r]) for v, r in other):
         v, r = held[0]
         low, got = int(v.right["mIndex"][r]), int(v.got["mIndex"][r])

@@ -28,6 +28,7 @@
 | `last_rungs`   | several versions beside each other                                   | an H100's records             |
 | `code_diff`    | the lines that change from one version to the next                   | their source                  |
 | `heat_map`     | a sweep of configurations, two of their numbers as rows and columns  | a recorded sweep              |
+| `merging`      | module: sorted lists that lanes merge by a butterfly                 | an array                      |
 | `bars`         | module: a row of numbers as bars, step by step                       | arrays                        |
 
 `throughput`, `ladder` and `climb` need matplotlib, the others nothing but numpy. Each returns an object that notebooks show by

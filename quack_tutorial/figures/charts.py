@@ -64,6 +64,7 @@ SECTIONS = {
             ("direct", "hint", "read twice", "any address", "weights once"), "07-rmsnorm.html#to-what-ships"
         ),
     },
+    "topk": dict.fromkeys(("rounds", "merge", "threshold"), "15-fewer-bytes.html#the-k-largest"),
     "rmsnorm-quantized": dict.fromkeys(("block", "vectors", "registers"), "15-fewer-bytes.html#the-ladder"),
     "rmsnorm backward": {
         **dict.fromkeys(("atomics", "parts", "pipelined"), "07-rmsnorm.html#backward-where-dw-is-added-up"),
