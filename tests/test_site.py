@@ -61,7 +61,7 @@ def check(root, site, *options):
     return browsed(root, "check", site, options=options, timeout=1800)
 
 
-# A chapter with all that can be pointed at, and a short page with links to the glossary and to others: axe-core is slow on a long one.
+# A chapter with all that can be pointed at; a short page with both kinds of links, since axe-core is slow on long ones.
 POINTED, LINKED = "notebooks/05-block-reduce.html", "notebooks/predict-a-kernel.html"
 
 
