@@ -58,7 +58,7 @@ def built_site(root, part=".built"):
 
 def check(root, site, *options):
     """The answer of check.mjs for the site in a folder."""
-    return browsed(root, "check", site, options=options, timeout=1800)
+    return browsed(root, "check", site, options=options, timeout=3600)
 
 
 # A chapter with all that can be pointed at; a short page with both kinds of links, since axe-core is slow on long ones.
