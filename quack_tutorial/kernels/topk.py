@@ -249,14 +249,11 @@ class TopKThreshold(TopKRounds):
     def bisect(self, mX, row, lane, low, total, sFound):
         """Put k or more of the row that nothing else is larger than into `sFound`, which has room for them; their number. `total`
         keys, too many, are `low` or more. Keys differ, so of those from some key on there are exactly k."""
-        high = low
-        # read MN elements again, from L1 or L2, here and in each turn of the loop
-        for column in range(lane, self.N, self.lanes):
-            high = cutlass.max(high, self.key_at(mX, row, column))
-        high = warp_reduce(high, cutlass.max, self.lanes) + 1  # fewer than k keys are as large
+        high = self.key_type(-1 - self.lowest)  # fewer than k are as large
         while cute.arch.vote_any_sync(total > cute.size(sFound)):
             middle = (low & high) + ((low ^ high) >> 1)
             count = cutlass.Int32(0)
+            # read MN elements again, from L1 or L2
             for column in range(lane, self.N, self.lanes):
                 count += cutlass.Int32(self.key_at(mX, row, column) >= middle)
             count = warp_reduce(count, operator.add, self.lanes)

@@ -102,17 +102,6 @@ const write = async (texts) => {
   return (await import(new URL("run/link.js", script))).write(texts);
 };
 
-// Keeps in `awaited` what the page has put off by less than a second.
-const putOff = () => {
-  const { setTimeout: begin, clearTimeout: end } = window, awaited = (window.awaited = new Set());
-  window.setTimeout = (act, ms = 0, ...words) => {
-    const timer = begin(() => (awaited.delete(timer), act(...words)), ms);
-    if (ms < 1000) awaited.add(timer);
-    return timer;
-  };
-  window.clearTimeout = (timer) => (awaited.delete(timer), end(timer));
-};
-
 const idle = (page) => page.waitForFunction(() => window.quackCells.idle(), null, LONG);
 
 async function begin(page) {
@@ -127,7 +116,6 @@ async function main() {
   const findings = [], fetched = new Set();
   try {
     const context = await browser.newContext({ viewport: { width: 1280, height: 844 } });
-    await context.addInitScript(putOff);
     let page = await watch(context, server.base, (kind, text) => findings.push({ kind, text }));
     page.on("dialog", (dialog) => dialog.accept());
     context.on("request", (request) => fetched.add(new URL(request.url()).pathname));
@@ -194,7 +182,7 @@ async function main() {
       } else if (step.offline !== undefined) {
         await context.setOffline(step.offline);
       } else if (step.look) {
-        await page.waitForFunction(() => !window.awaited?.size); // what is said of an edit is said when the typing pauses
+        await page.waitForTimeout(700); // what is said of an edit is said when the typing pauses
         const python = [...fetched].filter((name) => /runtime\//.test(name)).length;
         const cells = await page.$$eval("article.bd-article div.cell", cellsOf);
         answer.looks.push({ ...(await page.evaluate(stateOf)), python, cells });
