@@ -1,6 +1,6 @@
 // Opens every page of a built site in Chromium, and prints what is wrong.
 //
-//   node check.mjs SITE [--chromium PATH] [--third 0|1|2] [--search WORD] [--popovers PAGE]
+//   node check.mjs SITE [--chromium PATH] [--third 0|1|2] [--search WORD] [--pointed PAGE] [--popovers PAGE]
 //
 // A page is opened and played through on the phone in the dark scheme; then the scheme changes under it, as the reader's system may, and
 // its window becomes a desktop's, in both schemes: each time it is looked at again. With --third every third page is opened.
@@ -10,7 +10,8 @@
 // (axe-core, serious and critical), "overflow" (the page scrolls sideways), "prediction" (an answer that is not folded until
 // it is asked for), "player" (one that does not play, or text that is under 11 px or wider than its box), "explorer" (controls that do nothing), "weight"
 // (over 700 KB compressed with all that the page asks for, or text after more than 3 s at 1.6 Mbit/s; on the phone), "search"
-// (from index.html) and "popover" (of the links of PAGE, whose links are also looked at as under a pointer, else index.html's). The exit status says only whether the check ran.
+// (from index.html) and "popover" (of the links of a PAGE). Of another PAGE, else of index.html, all that can be pressed is also looked at as
+// under a pointer. The exit status says only whether the check ran.
 
 import { readFileSync } from "node:fs";
 import { extname, resolve } from "node:path";
@@ -309,7 +310,7 @@ async function popovers(page, base, path, width, report) {
 
 async function main() {
   const site = resolve(words[0]), pages = htmlPages(site);
-  const opened = pages.filter((path, k) => options.third === undefined || k % 3 === Number(options.third) || path === options.popovers);
+  const opened = pages.filter((path, k) => options.third === undefined || k % 3 === Number(options.third) || path === options.pointed);
   const findings = [], weights = [];
   const server = await serve(site);
   const browser = await launch();
@@ -336,7 +337,7 @@ async function main() {
         await become(next);
         if (k % 2 === 0) await legible(page, report);
         await look(page, report, k % 2 ? COLOURS : undefined);
-        if (width === 1280 && current === (options.popovers ?? "index.html")) await pointed(page, report);
+        if (width === 1280 && current === (options.pointed ?? "index.html")) await pointed(page, report);
       }
       await become(LOOKS[0]);
     }
