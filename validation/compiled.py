@@ -7,7 +7,7 @@ The kernels are those of `mutation.inputs` (float32) and of `trials` (three type
 | space, direction and bytes a lane of loads and stores    | the same set, but for the rules below                            |
 | instructions of one such kind                            | in PTX without loops as many as a thread executes, with loops at |
 |                                                          | least one a source line; but for the rules below                 |
-| shuffles of one kind (bfly, idx, up, down)               | the same; but for the rules below                                 |
+| shuffles of one kind (bfly, idx, up, down), of 4 bytes   | the same; but for the rules below                                 |
 
 What a thread executes is counted for the warp that executes most, line by line: others leave out what their predicates say.
 
@@ -173,7 +173,8 @@ def seen(trace) -> Seen:
         lines[_key(event)].add(trace.line(event).where)
         of_warp[_key(event), int(event["line"])][_warp(event)] += 1
     for event in trace.select(Op.SHUFFLE):
-        shuffles[ShuffleKind(int(event["arg"])).name.lower(), int(event["line"])][_warp(event)] += 1
+        words = max(1, int(event["bytes"]) // 4)  # of 8 bytes the two halves are shuffled
+        shuffles[ShuffleKind(int(event["arg"])).name.lower(), int(event["line"])][_warp(event)] += words
     smem_bytes = max((launch.smem_bytes for launch in trace.launches), default=0)
     return Seen(dict(lines), _most(of_warp), trace, _most(shuffles), smem_bytes)
 
