@@ -473,7 +473,9 @@ def gains_on(name):
 
 
 def test_case_files_the_medians_of_both_cards(on_an_h100):
-    medians = {one: median(gains) for one, gains in gains_on("h200").items() if "layernorm" not in one}
+    gains = gains_on("h200")
+    assert min(gains.pop("topk 128")) > 6
+    medians = {one: median(found) for one, found in gains.items() if "layernorm" not in one}
     first, second, *others = sorted(medians, key=medians.get, reverse=True)
     assert (first, second) == ("rmsnorm backward", "cross-entropy")
     assert all(1 < medians[one] < 1.1 for one in others)
