@@ -66,7 +66,8 @@ help:
 book: $(BUILT)
 	@echo "The book is in _build/html/index.html; make serve shows it on http://127.0.0.1:$(PORT)"
 
-# The site with cells that have not run, in half a minute, for whoever waits to read it (not where STRICT=1 checks it). The configuration lies here, since Sphinx looks for extensions beside it.
+# The site with cells that have not run, in half a minute, for whoever waits to read it (not where STRICT=1 checks it). The
+# configuration lies here, since Sphinx looks for extensions beside it.
 FIRST_LOOK = awk '{ sub(/force.*/, "\"off\"") } 1; /^html:/ { print "  announcement: \"$(ANNOUNCED)\"" }' _config.yml >.first.yml && \
   $(BIN)/jupyter-book build . --config .first.yml --path-output _build/first --all --quiet >_build/first.log 2>&1 && \
   mv _build/first/_build/html _build/html && echo "A first look, without what cells give: _build/html/index.html"; rm -rf .first.yml _build/first

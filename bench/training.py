@@ -59,6 +59,7 @@ LLAMA_VARIANTS = {
 class Sizes:
     """The model and its data: B sequences of T tokens a step; a token is two bytes, or one where the vocabulary is 256."""
 
+    of: str = "own"
     vocabulary: int = 65536
     width: int = 1024
     layers: int = 8
@@ -71,7 +72,7 @@ class Sizes:
     lr: float = 3e-4
 
 
-LLAMA = Sizes(vocabulary=128256, width=2048, heads=32, hidden=8192, B=4, T=4096, steps=40, lr=1e-4)
+LLAMA = Sizes(of="llama", vocabulary=128256, width=2048, heads=32, hidden=8192, B=4, T=4096, steps=40, lr=1e-4)
 # --of -> (variants, sizes)
 MODELS = {"own": (VARIANTS, Sizes()), "llama": (LLAMA_VARIANTS, LLAMA)}
 
@@ -128,14 +129,14 @@ def llama(name, sizes):
     return WithLoss(net), compiled
 
 
-def train_variant(name: str, sizes: Sizes, device: str = "cuda", of: str = "own") -> dict:
+def train_variant(name: str, sizes: Sizes, device: str = "cuda") -> dict:
     """Train one variant in this process; what the module's docstring lists, samples rounded to 5 digits."""
     import torch
 
     from quack_tutorial import model
 
     torch.manual_seed(0)
-    net, compiled = {"own": own, "llama": llama}[of](name, sizes)
+    net, compiled = {"own": own, "llama": llama}[sizes.of](name, sizes)
     net = net.to(device)
     data = model.batches(model.sums(500_000), sizes.B, sizes.T, sizes.steps, 1 if sizes.vocabulary == 256 else 2).to(
         device
@@ -233,13 +234,16 @@ def _steps(text) -> int:
 
 @on_a_gpu
 def run(args, found) -> int:
-    """Train every variant and print what each took; 1 where one failed, 2 without a GPU."""
+    """Train every variant and print what each took; 1 where one failed, 2 without a GPU or such a variant."""
     variants, sizes = MODELS[args.of]
     names = args.only or list(variants)
+    if unknown := [name for name in names if name not in variants]:
+        print(f"--of {args.of} has no {'; '.join(unknown)}: it has {'; '.join(variants)}", file=sys.stderr)
+        return 2
     sizes = replace(sizes, steps=args.steps or sizes.steps)
     record, trained = None, []
     for name in names:
-        trained.append(in_own_process(name, sizes, args.of))
+        trained.append(in_own_process(name, sizes))
         described = trained[-1].pop("machine", None)
         print(sentence(trained[-1]), flush=True)
         if described:
@@ -263,9 +267,9 @@ def merged(args, head: dict) -> dict:
     return head | {"date": records.minute(), "command": command_line(args, ["model"], ["of", "out"]), "variants": []}
 
 
-def in_own_process(name: str, sizes: Sizes, of="own", python=(sys.executable, "-m", "bench.training")) -> dict:
+def in_own_process(name: str, sizes: Sizes, python=(sys.executable, "-m", "bench.training")) -> dict:
     """Train one variant in a process of its own; a status of "failed" with the last line of its errors if it ends badly."""
-    done = subprocess.run([*python, name, json.dumps(asdict(sizes)), of], capture_output=True, text=True)
+    done = subprocess.run([*python, name, json.dumps(asdict(sizes))], capture_output=True, text=True)
     lines = done.stdout.strip().splitlines()
     if done.returncode == 0 and lines:
         return json.loads(lines[-1])
@@ -289,15 +293,15 @@ def main(argv=None) -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("name")
     parser.add_argument("sizes", type=json.loads)
-    parser.add_argument("of", choices=MODELS)
     parser.add_argument("--device", default="cuda")
     args = parser.parse_args(argv)
-    variant = train_variant(args.name, Sizes(**args.sizes), args.device, args.of)
+    sizes = Sizes(**args.sizes)
+    variant = train_variant(args.name, sizes, args.device)
     if args.device == "cuda":
         from bench.worker import describe
 
         variant["machine"] = describe()
-        if args.of == "llama":
+        if sizes.of == "llama":
             variant["machine"]["versions"]["transformers"] = metadata.version("transformers")
     print(json.dumps(variant))
     return 0

@@ -10,7 +10,7 @@ from bench import training
 from quack_tutorial.records import save
 from quack_tutorial.records import training as records
 
-SMALL = training.Sizes(256, width=32, layers=1, heads=2, hidden=32, dtype="float32", B=1, T=8, steps=12)
+SMALL = training.Sizes(vocabulary=256, width=32, layers=1, heads=2, hidden=32, dtype="float32", B=1, T=8, steps=12)
 HEAD = {"device": "NVIDIA H200", "driver": "0.0", "versions": {"torch": "0.0"}}
 HEAD |= {"sizes": {**training.asdict(SMALL)}, "date": "2026-01-02 03:04"}
 
@@ -26,6 +26,15 @@ def test_a_variant_keeps_a_loss_and_a_time_a_step():
     assert len(stock["losses"]) == len(stock["step_ms"]) == SMALL.steps
     assert stock["losses"][0] == pytest.approx(ours["losses"][0], abs=1e-4)
     assert all(ms > 0 for ms in stock["step_ms"])
+
+
+def test_a_llama_loses_the_same_with_our_norms_and_loss_and_its_process_is_told_which_model():
+    pytest.importorskip("transformers")
+    sizes = replace(SMALL, vocabulary=65536, heads=4, T=16, of="llama")
+    stock, ours = (training.train_variant(name, sizes, "cpu") for name in ("stock", "ours"))
+    assert stock["losses"] == pytest.approx(ours["losses"], rel=1e-4)
+    own = training.train_variant("stock", replace(sizes, of="own"), "cpu")
+    assert abs(own["losses"][0] - stock["losses"][0]) > 1e-3  # another model
 
 
 def test_every_variant_names_operations_that_the_model_has():
