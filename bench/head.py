@@ -15,6 +15,9 @@
 Kept of each: `samples_ms`, taken in turns with the others'; `peak_bytes`, the most that torch's allocator gave out beside the
 inputs and the two gradients; `loss_error`, the loss's distance from float32, and `gradient_error`, the larger of the two
 gradients' relative distances (of norms).
+
+With `--ranks K` the words are spread over K GPUs and each of the ways "ours" and "ours, quarters" takes what `parallel` has for it;
+what is kept is rank 0's. The matrix products are then those of a rank's words.
 """
 
 from __future__ import annotations
