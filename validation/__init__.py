@@ -10,12 +10,11 @@
 | `orders`         | nothing: every order of the warps' steps of the chapters' kernels                  | nothing      |
 | `delays`         | a GPU: faults that depend on order, as they are and with a wait before one line    | a Hopper GPU |
 | `bits`           | itself: each ladder's sums, and a row's bits in other batches and orders of warps  | nothing      |
-| `opinfo`         | nothing: the operations on a GPU, against torch on the samples of torch's tests    | a Hopper GPU |
 
 What several suites use: `command` runs them, `random_reference` says what a random kernel computes, `outputs` what is compared.
 What they run: `random_kernels`; `corpus`, of faults that depend on order; and `trials`, the package's kernels on the same inputs
-everywhere. `quack_tutorial.records.suite` says what a suite gives and how it is kept. Nine comparisons were made once and are kept
-as records alone: `grading`, `checkers`, `device`, `counters`, `sanitizer`, `beside`, `shipped`, `published`, `others`.
+everywhere. `quack_tutorial.records.suite` says what a suite gives and how it is kept. Ten comparisons were made once and are kept
+as records alone: `grading`, `checkers`, `device`, `counters`, `sanitizer`, `beside`, `shipped`, `opinfo`, `published`, `others`.
 """
 
 from cutesim.language.loading import answer_package

@@ -29,7 +29,7 @@ SUITES = (
     ("beside", RECORDED),
     ("delays", "gpu"),
     ("shipped", RECORDED),
-    ("opinfo", "gpu"),
+    ("opinfo", RECORDED),
     ("published", RECORDED),
     ("others", RECORDED),
 )
