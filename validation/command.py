@@ -92,12 +92,7 @@ def missing(need) -> str | None:
         return "it was run once; its record names the command and the commit"
     from quack_tutorial import compiler
 
-    if need == "dsl":
-        return compiler.dsl_problem()
-    try:
-        return compiler.dsl_problem() or compiler.gpu_problem()
-    except ImportError:
-        return "torch is not installed"
+    return compiler.dsl_problem()
 
 
 def show_list(folder) -> int:
