@@ -36,10 +36,10 @@ def test_the_right_kernel_stays_right_with_the_likeliest_wait_and_the_last(name,
     assert tried
     for delay in (tried[0], tried[-1]):
         other = with_delay(name, delay, tmp_path)
-        *inputs, out = other.arrays()
-        run = simulate(other.host, *inputs, out, False)
+        x, out = other.arrays()
+        run = simulate(other.host, x, out, False)
         assert run.ok, run
-        np.testing.assert_allclose(out, other.right(*other.arrays()[:-1]), rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(out, other.right(x), rtol=1e-4, atol=1e-4)
         assert simulate(other.host, *other.arrays(), True).findings[0].kind == found.findings[0].kind
 
 
