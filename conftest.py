@@ -53,6 +53,7 @@ def of_today():
 # What takes minutes: whole corpora, proof suites, browsers. The start of a test's id.
 SLOW = (
     "tests/grading/",
+    "tests/test_course.py",
     "tests/validation/",
     "tests/test_site.py",
     "tests/test_safe.py",
