@@ -319,17 +319,6 @@ def test_what_ships_shares_softmax_rows_of_more_than_24_kib():
 # Chapters 7 and 8: RMSNorm, sweeps -------------------------------------------------------------------------------------
 
 
-def test_a_rule_s_sizes_of_rmsnorm_s_gradient_beside_those_of_sweeps(on_an_h100):
-    cluster, ships = (
-        {(dtype, N): share(version, dtype, N, "rmsnorm backward") for dtype, N in product(BOTH, (*ROWS, LONG))}
-        for version in ("cluster", "what ships")
-    )
-    ahead = {size: cluster[size] - ships[size] for size in ships}
-    swept = [100 * ahead.pop(("bfloat16", N)) for N in (1024, 4096, 8192)]
-    assert round(max(swept)) == -3 and round(min(swept)) == -6
-    assert [min(ahead.values()), max(ahead.values())] == approx([-0.014, 0.006], abs=0.001)
-
-
 def test_vector_atomics_are_two_to_four_times_as_fast_as_atomics():
     for dtype, N in product(BOTH, (1024, 4096, 8192, 16384)):
         steps = ladder_of("h100", "rmsnorm backward", dtype, N)
@@ -543,12 +532,10 @@ def test_the_post_s_figures_on_its_own_card(on_an_h100):
     assert (cluster.blocks_per_row, cluster.threads_per_block) == (8, 512)
 
 
-def test_model_no_variant_ends_farther_from_stock_than_stock_in_another_precision(by):
+def test_model_the_first_losses_differ_by_the_rounding_of_their_mean():
     recorded = training.load()
     stock = recorded.variant("stock")
-    apart = {variant.name: abs(variant.last_mean - stock.last_mean) for variant in recorded.variants}
-    assert max(apart, key=apart.get) == by("torch.compile", "stock, 16-bit loss")
-    # The first losses are the same to the rounding of a bfloat16 mean, whose step is 1/16 from 8 to 16.
+    # of a bfloat16 mean, whose step is 1/16 from 8 to 16
     for name in ("ours", "Liger", "stock, 16-bit loss"):
         pairs = zip(recorded.variant(name).losses[:4], stock.losses[:4])
         assert max(abs(a - b) for a, b in pairs) < 1 / 32 + 0.001
