@@ -38,7 +38,9 @@ _copied(atom: cute.CopyAtom, source, out, *, waits):
     cute.arch.mbarrier_init_fence()
     cute.arch.barrier()
     tile = cute.local_tile(source, (8, 32), (1, 1))
-    cutlass.block.block_copy(atom, cute.group_modes(tile, 0, 2), cute.group_modes(s, 0, 2), tma_bar_ptr=bar)
+    tiles = cute.group_modes(s, 0, 2), cute.group_modes(tile, 0, 2)
+    target, part = cute.nvgpu.cpasync.tma_partition(atom, 0, cute.make_layout(1), *tiles)
+    cute.copy(atom, part, target, tma_bar_ptr=bar)
     if cutlass.const_expr(waits):
         cute.arch.mbarrier_wait(bar, 0)
     four = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), Float32, num_bits_per_copy=128)
