@@ -61,17 +61,17 @@ def main(argv=None) -> int:
         return 130
 
 
-def add_arguments(parser, also=""):
-    """The command's words; returns the group of those that say how to print. `also`: what else than a file the target may be."""
+def add_arguments(parser):
+    """The command's words; returns the group of those that say how to print."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = "Run a kernel on the simulator: findings and traffic."
     parser.epilog = EXAMPLES
-    parser.add_argument("target", help=f"FILE.py or FILE.py:function{also}")
+    parser.add_argument("target", help="FILE.py or FILE.py:function")
     parser.add_argument(
         "arguments",
         nargs="*",
         metavar="ARGUMENT",
-        help="for a file: a number, or a tensor as x=f32:8x4096 or out=bf16:8:nan",
+        help="a number, or a tensor as x=f32:8x4096 or out=bf16:8:nan",
     )
     parser.add_argument(
         "--against",
@@ -246,11 +246,10 @@ def _place(path: str, number: int) -> dict:
 
 
 def traffic(result: dict) -> str:
-    """The lines that say what a run moved, of `analysis.summary`; with "minimum_bytes", also how much more than that it was."""
+    """The lines that say what a run moved, of `analysis.summary`."""
     moved, wavefronts = result["bytes_read"] + result["bytes_written"], result["shared_wavefronts"]
-    share = f", {moved / result['minimum_bytes']:.3f} of the minimum" if "minimum_bytes" in result else ""
     return (
-        f"  {moved:,} bytes through global memory{share}\n"
+        f"  {moved:,} bytes through global memory\n"
         f"  {_counted(result['global_requests'], 'global request')}, {result['sectors_per_request']:.2f} sectors each; "
         f"{_counted(result['excess_wavefronts'], 'excess wavefront')} of {wavefronts:,} in shared memory (a model)\n"
         f"  {_counted(result['warp_instructions'], 'warp instruction')} recorded, {_counted(result['shuffles'], 'shuffle')} "
