@@ -45,12 +45,7 @@ def main(argv=None) -> int:
     parser = argparse.ArgumentParser(prog="cutesim", description="CuTe DSL kernels on a simulator, without a GPU.")
     parser.add_argument("--version", action="version", version=f"cutesim {__version__}")
     commands = parser.add_subparsers(metavar="command", required=True)
-    shape = add_arguments(commands.add_parser("check", help="run a file's kernels, and say what is wrong with them"))
-    shape.add_argument(
-        "--format",
-        choices=["text", "json", "sarif", "github"],
-        help="the same by name; github prints the verdict, and each finding as a workflow command that annotates its line",
-    )
+    add_arguments(commands.add_parser("check", help="run a file's kernels, and say what is wrong with them"))
     try:
         return run(parser.parse_args(argv))
     except BrokenPipeError:  # who read the output has had enough
@@ -62,7 +57,7 @@ def main(argv=None) -> int:
 
 
 def add_arguments(parser):
-    """The command's words; returns the group of those that say how to print."""
+    """The command's words."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = "Run a kernel on the simulator: findings and traffic."
     parser.epilog = EXAMPLES
@@ -106,12 +101,13 @@ def add_arguments(parser):
         metavar="FOLDER",
         help="write the file anew with a wait before a line of a race, once for each that could bring it out on a GPU",
     )
-    shape = parser.add_mutually_exclusive_group()
-    shape.add_argument("--json", action="store_true", help="print the result as JSON")
-    shape.add_argument(
-        "--sarif", action="store_true", help="print the findings as SARIF 2.1.0, which code hosts show at the lines"
+    parser.add_argument(
+        "--format",
+        choices=["text", "json", "sarif", "github"],
+        default="text",
+        help="json; sarif is SARIF 2.1.0, which code hosts show at the lines; github the verdict, and each finding as a workflow "
+        "command that annotates its line",
     )
-    return shape
 
 
 def at_least_one(text: str, least: int = 1) -> int:
@@ -150,7 +146,7 @@ def run(args, name="cutesim check", show=None, **options) -> int:
     except Unusable as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 2
-    form = getattr(args, "format", None) or ("json" if args.json else "sarif" if args.sarif else "text")
+    form = args.format
     if form in ("json", "sarif"):
         print(json.dumps(as_sarif(args.target, outcome) if form == "sarif" else as_dict(outcome), indent=2))
     elif form == "github":
