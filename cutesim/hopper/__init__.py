@@ -153,9 +153,7 @@ def _extend_products() -> None:
 
 def _extend_pipelines() -> None:
     names.PIPELINE.__dict__.update(
-        names.of(
-            pipelines, "PipelineTmaStore PipelineOrder pipeline_init_arrive pipeline_init_wait arrive arrive_and_wait"
-        )
+        names.of(pipelines, "PipelineTmaStore pipeline_init_arrive pipeline_init_wait arrive arrive_and_wait")
     )
     names.PIPELINE.__dict__["helpers"] = names.PIPELINE  # a module of it that kernels import some of the names from
     names.PRIMITIVES.__dict__.update(
