@@ -206,7 +206,6 @@ def _once(
         findings.append(located.finding)
     finally:
         STATE.run, STATE.group, STATE.loops = outer
-        state.progress.close()
     trace = None
     if recorder is not None:
         recorder.printed = [text for _, _, text in state.printed]
@@ -277,7 +276,6 @@ def _silently(state, function, args, kwargs, dynamic, exact=False) -> Exception 
         return error
     finally:
         STATE.run, STATE.group, STATE.loops, STATE.exact = outer
-        state.progress.close()
     return None
 
 
