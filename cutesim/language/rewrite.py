@@ -30,10 +30,12 @@ PENDING = "_Pending"
 TYPE = "_type"  # Python's own, whatever the kernel calls so
 TEMP = "_t_"
 INNER = "_inner_"
+YIELDED = "_yielded_"
 # What only compares and counts: it may be looked at before its turn, unless it divides.
 PURE = (ast.Compare, ast.BoolOp, ast.UnaryOp, ast.BinOp, ast.Name, ast.Attribute, ast.Constant)
 PURE += (ast.cmpop, ast.boolop, ast.unaryop, ast.operator, ast.expr_context)
 DIVIDES = (ast.Div, ast.FloorDiv, ast.Mod)
+_YIELDS = (ast.Yield, ast.YieldFrom)
 # What a kernel's function may not hold, and what to write instead.
 STATEMENTS = {
     ast.Try: "try inside a kernel; nothing is raised while it runs, so leave `try` out",
@@ -95,7 +97,39 @@ def _rewrite(text: str, file: str, place: tuple, name: str, free: tuple, turns: 
     if node is None:
         return None
     own = pickle.loads(pickle.dumps(node))  # a copy, as rewriting changes it; deepcopy takes three times as long
+    if isinstance(own, ast.FunctionDef) and not _kind(own) and _yields(own.body):
+        first, last = (ast.parse(text).body[0] for text in (f"{YIELDED} = []", f"return {YIELDED}"))
+        for part in (*ast.walk(first), *ast.walk(last)):
+            ast.copy_location(part, own.body[0])
+        own.body = [first, *(_List().visit(statement) for statement in own.body), last]
     return _compile(own, file, name, free, turns)
+
+
+def _yields(nodes) -> bool:
+    """Whether a function with these statements is a generator, whatever the functions in it are."""
+    return any(
+        isinstance(node, _YIELDS)
+        or not isinstance(node, (ast.FunctionDef, ast.Lambda))
+        and _yields(ast.iter_child_nodes(node))
+        for node in nodes
+    )
+
+
+class _List(ast.NodeTransformer):
+    """A generator of plain Python, made a function that returns the list of what it yields."""
+
+    def visit_Expr(self, node):
+        if isinstance(node.value, _YIELDS):
+            how = "append" if isinstance(node.value, ast.Yield) else "extend"
+            method = ast.Attribute(ast.Name(YIELDED, ast.Load()), how, ast.Load())
+            node.value = ast.Call(method, [node.value.value or ast.Constant(None)], [])
+        return ast.fix_missing_locations(node)
+
+    def visit_Return(self, node):
+        return ast.copy_location(ast.Return(ast.copy_location(ast.Name(YIELDED, ast.Load()), node)), node)
+
+    def visit_FunctionDef(self, node):
+        return node
 
 
 def place_of(code) -> tuple:

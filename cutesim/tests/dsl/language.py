@@ -52,6 +52,16 @@ def plain_loop(v):
     return total
 
 
+def plain_generator(v):
+    yield v
+    for i in range(2):
+        yield v * float(i)
+    yield from [v, v]
+    if cutlass.const_expr(True):
+        return
+    yield v
+
+
 def plain_if(v):
     if v > 0.0:  # here
         v = -v
@@ -98,6 +108,11 @@ sum_below_lane = lane * (lane - 1) // 2:
 lazy_choice = np.where(lane < 31, lane, -1): out[tidx] = x[tidx + 1] - 1.0 if tidx < 31 else cutlass.Float32(-1.0)
 with_helper = 2 * lane + 1: out[tidx] = twice_and_one(x[tidx])
 with_plain_loop = 7 * lane: out[tidx] = plain_loop(x[tidx])
+with_plain_generator = 4 * lane:
+    total = cutlass.Float32(0.0)
+    for part in plain_generator(x[tidx]):
+        total += part
+    out[tidx] = total
 from_below = [0, 1, 2, *range(29)]: out[tidx] = cute.arch.shuffle_sync_up(x[tidx], 3)
 throws_away = lane * (lane - 1) // 2:
     tidx, _, _ = cute.arch.thread_idx()  # `_` is a number here
