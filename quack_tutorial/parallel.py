@@ -41,6 +41,7 @@ import torch
 import torch.distributed as dist
 
 from quack_tutorial import ops
+from quack_tutorial.ops.linear_cross_entropy import _checked
 
 IGNORED = -100
 TIMEOUT = datetime.timedelta(seconds=45)  # how long a rank waits for the others
@@ -77,9 +78,13 @@ def linear_cross_entropy(input, linear_weight, target, group=None, first=None, b
 
     `input`, (M, K), is the same on all ranks, `linear_weight` is this rank's rows of W, (n, K); `target` and `first` are as for
     `cross_entropy`. At most `batch_chunk_size` rows of this rank's logits exist at a time, and as much of their gradient; a quarter
-    of all if it is None. The first backward pass uses the gradients up, as `ops.linear_cross_entropy`'s does.
+    of all if it is None. The first backward pass uses the gradients up, as `ops.linear_cross_entropy`'s does, and what that refuses
+    is refused here, too. Whether `input` needs a gradient is the same on all ranks.
     """
-    return _Head.apply(input, linear_weight, target, group, first, batch_chunk_size or -(-len(input) // 4))
+    input, linear_weight = _checked(input, linear_weight, target, IGNORED, "mean", batch_chunk_size)
+    wanted = [torch.is_grad_enabled() and given.requires_grad for given in (input, linear_weight)]
+    rows = int(batch_chunk_size or max(1, -(-len(input) // 4)))
+    return _Head.apply(input, linear_weight, target, group, first, rows, *wanted)
 
 
 def combined(lse):
@@ -141,21 +146,27 @@ class _VocabularyParallel(torch.autograd.Function):
 
 class _Head(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, input, linear_weight, target, group, first, rows):
-        M = len(input)
-        dinput, dweight, loss, sent = torch.empty_like(input), torch.zeros_like(linear_weight), 0.0, []
+    def forward(ctx, input, linear_weight, target, group, first, rows, of_input, of_weight):
+        M, loss, sent = len(input), 0.0, []
+        # Contiguous, whatever `input` is: of anything else gloo's all_reduce gives wrong numbers.
+        dinput = torch.empty_like(input, memory_format=torch.contiguous_format) if of_input else None
+        dweight = torch.zeros_like(linear_weight) if of_weight else None
         for at in range(0, M, rows):
-            x, t, dx = (whole[at : at + rows] for whole in (input, target, dinput))
+            x, t = input[at : at + rows], target[at : at + rows]
             logits = dlogits = None  # the last piece, which would lie beside the next
             logits = x @ linear_weight.T
             pair, own, here = pair_of(logits, t, group, first)
             pairs = exchanged(pair, group)
             lse = combined(pairs[:, 0])
             loss += torch.where(t == IGNORED, 0.0, lse - pairs[:, 1].sum(0)).sum()
-            dlogits = gradient(logits, own, here, torch.ones_like(lse), lse)
-            torch.addmm(dx, dlogits, linear_weight, beta=0, alpha=1 / M, out=dx)
-            sent.append(dist.all_reduce(dx, group=group, async_op=True))
-            dweight.addmm_(dlogits.T, x, alpha=1 / M)
+            if of_input or of_weight:
+                dlogits = gradient(logits, own, here, torch.ones_like(lse), lse)
+            if of_input:
+                dx = dinput[at : at + rows]
+                torch.addmm(dx, dlogits, linear_weight, beta=0, alpha=1 / M, out=dx)
+                sent.append(dist.all_reduce(dx, group=group, async_op=True))
+            if of_weight:
+                dweight.addmm_(dlogits.T, x, alpha=1 / M)
         for one in sent:
             one.wait()
         counted = (target != IGNORED).sum()
@@ -165,7 +176,8 @@ class _Head(torch.autograd.Function):
     @staticmethod
     def backward(ctx, dloss):
         dinput, dweight, scale = ctx.saved_tensors
-        return *(d.mul_((dloss * scale).to(d.dtype)) for d in (dinput, dweight)), None, None, None, None
+        found = (d if d is None else d.mul_((dloss * scale).to(d.dtype)) for d in (dinput, dweight))
+        return *found, *(None,) * 6
 
 
 def run(world: int, function, *arguments, backend="gloo") -> list:
@@ -262,7 +274,7 @@ def check_head(M: int = 32, K: int = 16, N: int = 512, seed: int = 0) -> dict:
     rank, world = dist.get_rank(), dist.get_world_size()
     device = torch.device("cuda", torch.cuda.current_device()) if dist.get_backend() == "nccl" else torch.device("cpu")
     draw = torch.Generator().manual_seed(seed)
-    input, weight = torch.randn(M, K, generator=draw), torch.randn(N, K, generator=draw)
+    input, weight = torch.randn(K, M, generator=draw).T, torch.randn(N, K, generator=draw)  # of the other order, too
     target = torch.randint(N, (M,), generator=draw)
     target[::5] = IGNORED
     own = columns(N, rank, world)

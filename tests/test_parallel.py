@@ -1,5 +1,6 @@
 """Cross-entropy over a vocabulary in parts, with several processes on the CPU, against float64 on whole rows."""
 
+import math
 import os
 import signal
 import time
@@ -80,3 +81,17 @@ def test_a_head_over_ranks_agrees_with_float64_and_with_itself():
     for result in found:
         assert result["loss_error"] < 5e-6 and result["gradient_error"] < 5e-6
         assert torch.equal(found[0]["loss"], result["loss"])
+
+
+def without_rows_or_gradients():
+    input, weight = torch.ones(0, 4), torch.ones(8, 4, requires_grad=True)
+    parallel.linear_cross_entropy(input, weight, torch.ones(0, dtype=torch.int64)).backward()
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        loss = parallel.linear_cross_entropy(torch.ones(5, 4), weight, torch.ones(5, dtype=torch.int64))
+    return weight.grad, loss
+
+
+def test_a_head_of_no_rows_has_gradients_of_zero_and_one_under_no_grad_has_none():
+    for grad, loss in parallel.run(2, without_rows_or_gradients):
+        assert (grad == 0).all() and not loss.requires_grad
+        assert loss.item() == pytest.approx(math.log(16), abs=1e-6)  # 16 equal logits
