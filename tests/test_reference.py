@@ -266,3 +266,10 @@ def test_the_gradient_of_a_scaled_loss_is_judged_by_the_product_that_multiplies_
     right = np.stack([(p - one) * by, p * by], axis=1)
     assert CROSS_ENTROPY_BACKWARD.error(given | {"dx": right}) <= 1
     assert CROSS_ENTROPY_BACKWARD.error(given | {"dx": right * np.float32(1 + 2**-22)}) > 1
+
+
+@pytest.mark.parametrize("near", (0.0, 2.0))
+def test_no_neighbour_of_a_largest_number_passes_for_it(near):
+    x = np.array([[1.0, 0.5]], np.float32)
+    assert reference.topk_error(x, x[:, :1], "float32") == 0
+    assert reference.topk_error(x, np.nextafter(x[:, :1], np.float32(near)), "float32") > 1
