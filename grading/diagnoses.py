@@ -851,7 +851,7 @@ def shuffles(outcome: Outcome, rounds: int, advice: str, by_all: bool = False) -
         told = "Some warps shuffle less often than others: one without a row has left, or jumps over them. All lanes belong in"
         yield Diagnosis("exchanges: left out", f"{told} every shuffle, with what is neutral.", lines)
     if each.max(initial=0) > 3 * rounds:
-        halves = " (one of 8 bytes counts as two, which it is on the GPU)" if events["bytes"].max() > 4 else ""
+        halves = " (one of 8 bytes counts as two: the GPU needs two for it)" if events["bytes"].max() > 4 else ""
         told = (
             f"Each warp shuffles {each.max()} times{halves}, and {3 * rounds} are enough for {rounds} rounds: {advice}"
         )
