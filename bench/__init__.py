@@ -25,7 +25,6 @@ What is timed stands in `quack_tutorial.operations`, how in `quack_tutorial.timi
 | `training`      | `quack-tutorial model`: a small transformer trained with each implementation             |
 | `profile`       | `quack-tutorial profile`: Nsight Compute's counters, kept as a record                    |
 | `lines`         | `quack-tutorial lines`: the same by the line of a kernel's source                        |
-| `levels`        | `quack-tutorial levels`: the kernels of chapter 16                                       |
 | `record`        | `quack-tutorial record`: all that the book shows of a card, as far as it is missing      |
 | `precompile`    | compiles for a GPU on a machine without one                                              |
 | `architectures` | what compiles for which generation of GPUs                                               |
@@ -60,7 +59,6 @@ COMMANDS = (
     ),
     ("profile", "count with Nsight Compute what our kernels and others do, on this machine's GPU", "bench.profile"),
     ("lines", "count with Nsight Compute where warps wait, line by line of a kernel's source", "bench.lines"),
-    ("levels", "time the kernels of chapter 16 beside the softmax that ships, on this machine's GPU", "bench.levels"),
     ("states", "time calls at sizes drawn from a seed, in three states of L2, on this machine's GPU", "bench.states"),
     ("head", "time a model's head and its loss, logits whole and in pieces, on this machine's GPU", "bench.head"),
 )

@@ -64,7 +64,6 @@ class Item:
 ITEMS = (
     Item("memory", "memory --out {folder}/memory.json", 100, "precompile memory"),
     Item("ladders", f"bench all --ladder {GRID}", 17),
-    Item("levels", "levels --out {folder}/levels.json", 25),
     Item("pitfalls", "pitfalls --out {folder}/pitfalls.json", 60),
     Item("model", "model --out {folder}/model.json", 150),
     Item("head", "head --out {folder}/head.json", 60, needs=LIBRARIES),

@@ -206,7 +206,7 @@ def fast_p(records, provider: str, baselines) -> Chart:
 def levels(recorded) -> Chart | Shown:
     """Chapter 16's kernels as percent of a copy's speed, a group of bars a type and size; the summary says what overlap saves."""
     if recorded is None:
-        return not_yet("quack-tutorial levels --out FILE")
+        return not_yet()
     cells, names = recorded.cells, [name for name in recorded.cells[0].us if name != "copy"]
 
     def draw(axes, wide):
