@@ -25,7 +25,6 @@ What is timed stands in `quack_tutorial.operations`, how in `quack_tutorial.timi
 | `profile`       | `quack-tutorial profile`: Nsight Compute's counters, kept as a record                    |
 | `lines`         | `quack-tutorial lines`: the same by the line of a kernel's source                        |
 | `record`        | `quack-tutorial record`: all that the book shows of a card, as far as it is missing      |
-| `precompile`    | compiles for a GPU on a machine without one                                              |
 | `architectures` | what compiles for which generation of GPUs                                               |
 | `releases`      | what releases of CuTe DSL make of the same programs                                      |
 | `this_gpu`      | `this_machine`: the reader's own points beside the recorded ones                         |
