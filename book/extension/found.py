@@ -3,7 +3,7 @@ below each page, and the page of an address that is not there.
 
 | file           | for                                        | without the site's address |
 |----------------|--------------------------------------------|----------------------------|
-| tags of a page | search engines, previews of a link         | no canonical address; pictures have relative ones |
+| tags of a page | search engines, previews of a link         | no canonical address       |
 | `sitemap.xml`  | search engines                             | not written                |
 | `feed.xml`     | readers of feeds: a version an entry, from the changelog | relative links |
 | `llms.txt`     | language models: each page's Markdown      | relative links             |
@@ -23,9 +23,7 @@ from pathlib import Path
 from urllib.parse import quote, urlencode, urlsplit
 
 import yaml
-from contents import drawing
 from docutils import nodes
-from previews import SIZE, draw, file_of
 from sphinx.util.docutils import SphinxDirective
 
 from quack_tutorial import __version__
@@ -94,23 +92,6 @@ def tell_pages_of_repository(app, config):
         config.html_theme_options["use_repository_button"] = True
 
 
-def draw_previews(app, env):
-    """The picture of each page that a link to it shows: what the page draws first, or else the front page's race."""
-    app.previews = set()
-    if app.builder.format != "html":
-        return
-    race = Path(app.srcdir, "book/static/race.svg").read_text(encoding="utf-8")
-    cards = []
-    for name in sorted(env.all_docs):
-        page = env.get_doctree(name)
-        cards.append((name, title(page), drawing(page) or race))
-    problem = draw(cards, app.config.html_title, Path(app.outdir))
-    if problem:
-        print(f"The pages have no pictures for previews: {problem}.")
-    else:
-        app.previews = {name for name, _, _ in cards}
-
-
 def tell(app, pagename, templatename, context, doctree):
     """A page's tags, and the line at its foot."""
     up = "../" * pagename.count("/")
@@ -127,16 +108,8 @@ def tell(app, pagename, templatename, context, doctree):
             "og:description": words,
             "og:url": address(app) and page_address(app, pagename),
         }
-        if pagename in app.previews:
-            file = file_of(pagename)
-            named |= {
-                "og:image": address(app, file) or up + file,
-                "og:image:alt": f"The first picture of this page: {title(page)}",
-            }
-            named |= dict(zip(("og:image:width", "og:image:height"), map(str, SIZE)))
         tags.append(f'<meta name="description" content="{escape(words)}">')
         tags += [f'<meta property="{key}" content="{escape(text)}">' for key, text in named.items() if text]
-        tags.append('<meta name="twitter:card" content="summary_large_image">')
         if source := context.get("sourcename"):
             tags.append(f'<link rel="alternate" type="text/markdown" href="{up}_sources/{source}">')
     context["metatags"] = "\n".join([context.get("metatags", ""), *tags])
@@ -265,7 +238,6 @@ def setup(app):
     app.add_directive("citation", Citation)
     app.connect("config-inited", tell_pages_of_repository)
     app.connect("builder-inited", begin)
-    app.connect("env-updated", draw_previews)
     app.connect("html-page-context", tell, priority=450)
     app.connect("html-collect-pages", missing_page)
     app.connect("build-finished", write_files)
