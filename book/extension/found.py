@@ -1,12 +1,11 @@
-"""How the book is found, cited and answered: what a page tells search engines, previews, feeds and language models, the line
-below each page, and the page of an address that is not there.
+"""How the book is found, cited and answered: what a page tells search engines, previews and feeds, the line below each page, and
+the page of an address that is not there.
 
 | file           | for                                        | without the site's address |
 |----------------|--------------------------------------------|----------------------------|
 | tags of a page | search engines, previews of a link         | no canonical address       |
 | `sitemap.xml`  | search engines                             | not written                |
 | `feed.xml`     | readers of feeds: a version an entry, from the changelog | relative links |
-| `llms.txt`     | language models: each page's Markdown      | relative links             |
 | `404.html`     | whoever follows a link to a page that moved | finds the site's root by its folders |
 
 Two settings of _config.yml hold addresses: `html: baseurl` the site's, `repository: url` the repository's. Without the second
@@ -110,8 +109,6 @@ def tell(app, pagename, templatename, context, doctree):
         }
         tags.append(f'<meta name="description" content="{escape(words)}">')
         tags += [f'<meta property="{key}" content="{escape(text)}">' for key, text in named.items() if text]
-        if source := context.get("sourcename"):
-            tags.append(f'<link rel="alternate" type="text/markdown" href="{up}_sources/{source}">')
     context["metatags"] = "\n".join([context.get("metatags", ""), *tags])
     context["theme_extra_footer"] = (
         foot(app, pagename, context, doctree) + f"<p>{context.get('theme_extra_footer', '')}</p>"
@@ -172,7 +169,6 @@ def write_files(app, error):
     names = [n for top in names for n in (top, *app.env.toctree_includes.get(top, []))]
     names = [app.config.root_doc, *names]
     (out / "feed.xml").write_text(feed(app), encoding="utf-8")
-    (out / "llms.txt").write_text(for_models(app, names), encoding="utf-8")
     if address(app):
         places = "".join(f"<url><loc>{escape(page_address(app, name))}</loc></url>\n" for name in names)
         text = f'<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n{places}</urlset>\n'
@@ -197,23 +193,6 @@ def feed(app):
 <link href="{escape(address(app) or "./")}"/>{own}
 {entries}</feed>
 """
-
-
-def for_models(app, names):
-    """llms.txt: the book in a sentence, then every page's Markdown with what it asks (llmstxt.org)."""
-    root = app.config.root_doc
-    lines = [f"# {app.config.html_title}", "", f"> {description(app.env.get_doctree(root))}", ""]
-    lines += [
-        "Each page is linked as the Markdown that it is made from; the same path with .html is the page with its outputs."
-    ]
-    contents = yaml.safe_load(Path(app.srcdir, app.config.external_toc_path).read_text(encoding="utf-8"))
-    for part in contents["parts"]:
-        lines += ["", f"## {part['caption']}", ""]
-        for chapter in part["chapters"]:
-            for name in (chapter["file"], *(section["file"] for section in chapter.get("sections", []))):
-                page, path = app.env.get_doctree(name), f"_sources/{name}.md"
-                lines.append(f"- [{title(page)}]({address(app, path) or path}): {description(page)}")
-    return "\n".join(lines) + "\n"
 
 
 class Citation(SphinxDirective):
