@@ -304,7 +304,7 @@
 
   // ---- a tiled copy -------------------------------------------------------------------------------------------------
 
-  const SECTOR = 32, WARP = 32, BANK = 4, BANKS = 32, MOST_COPIED = 65536;
+  const SECTOR = 32, WARP = 32, BANK = 4, BANKS = 32, MOST_COPIED = 4096;
 
   // What each thread holds and what each instruction of a copy touches.
   //   tensor, thread, value: layouts; tile: extents or null for the TV layout's own; block: which tile; item: bytes of an element
@@ -318,7 +318,7 @@
     extents.forEach((n, i) => n % unit[i] && refuse(`the tile ${text(extents)} is not a whole number of ${text(unit)}, which threads and values cover`));
     const threads = size(thread), values = size(value), repeats = extents.map((n, i) => n / unit[i]);
     if (isNegative(tensor)) refuse("CuTe takes a negative stride, and the bytes then lie before the address that the tensor starts at. The first half of this page draws such a layout; copies are drawn from strides of 0 or more");
-    if (product(extents) > MOST_COPIED) refuse(`a tile of ${product(extents)} elements is too much to count: at most ${MOST_COPIED}`);
+    if (product(extents) > MOST_COPIED) refuse(`a tile of ${product(extents)} elements is too much for a picture: at most ${MOST_COPIED}`);
     if (threads > 1024) refuse(`a block has at most 1024 threads, not ${threads}`);
     const places = whole.map((n, i) => ceilDiv(n, extents[i]));
     const at = places.map((n, i) => Math.min(n - 1, (block || [])[i] || 0));

@@ -54,20 +54,7 @@
   const tint = (n) => (n + Math.floor(n / TINTS) * 3) % TINTS;
   const pair = (coord) => (coord.length > 1 ? `(row ${coord[0]}, column ${coord[1]})` : `(${coord[0]})`);
   const many = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
-  // A picture has at most so many boxes; of a larger one a window is drawn. Offsets of more elements are not compared.
-  const MOST_BOXES = 4096, MOST_COMPARED = 65536, MOST_ELEMENTS = 2 ** 24, MEMORY = 1024;
-  // Where the window lies that holds box `i` of rows x columns: {top, left, rows, columns, parts}.
-  function windowOf(rows, columns, i) {
-    const across = rows * columns <= MOST_BOXES ? columns : Math.min(columns, Math.max(64, Math.floor(MOST_BOXES / rows)));
-    const down = Math.min(rows, Math.max(1, Math.floor(MOST_BOXES / across)));
-    const top = Math.floor(i / columns / down) * down, left = Math.floor((i % columns) / across) * across;
-    const parts = [];
-    for (let r = 0; r < rows && parts.length < 1024; r += down) {
-      for (let c = 0; c < columns && parts.length < 1024; c += across) parts.push([r * columns + c, rangeOf("row", r, down, rows) + rangeOf(", column", c, across, columns)]);
-    }
-    return { top, left, rows: Math.min(down, rows - top), columns: Math.min(across, columns - left), parts, at: top * columns + left };
-  }
-  const rangeOf = (name, from, many, all) => `${name}s ${from} to ${Math.min(all, from + many) - 1} of ${all}`;
+  const MOST_BOXES = 4096, MEMORY = 1024; // of a picture, and of those of the memory beside it
   const narrow = (node) => node.clientWidth > 0 && node.clientWidth < 560;
 
   // ---- what is typed, and the address -------------------------------------------------------------------------------
@@ -116,18 +103,8 @@
   }
   function copying(button, words, get) {
     button.addEventListener("click", async () => {
-      const text = get();
-      try {
-        await navigator.clipboard.writeText(text);
-      } catch {
-        const area = element("textarea", { "aria-hidden": "true" });
-        area.value = text;
-        document.body.append(area);
-        area.select();
-        document.execCommand("copy");
-        area.remove();
-      }
-      button.textContent = "Copied";
+      const isCopied = await navigator.clipboard?.writeText(get()).then(() => true, () => false); // which plain http has not
+      button.textContent = isCopied ? "Copied" : "Your browser does not copy it";
       setTimeout(() => { button.textContent = words; }, 1500);
     });
   }
@@ -150,20 +127,18 @@
   const box = (x, y, w, h, kind, index) => `<rect x="${x}" y="${y}" width="${w}" height="${h}" rx="2" class="${kind}"${index === undefined ? "" : ` data-i="${index}"`}/>`;
   const word = (x, y, text, kind = "") => `<text x="${x}" y="${y}"${kind && ` class="${kind}"`}>${text}</text>`;
 
-  // A grid of boxes, row by row; `cell(r, c)` gives [class, lines of text]. `part` is the window of a larger one that is drawn.
-  function grid(rows, columns, label, cell, nameOfRow = (r) => r, part = { top: 0, left: 0, rows, columns }) {
+  // A grid of boxes, row by row; `cell(r, c)` gives [class, lines of text].
+  function grid(rows, columns, label, cell, nameOfRow = (r) => r) {
     const pitch = columns <= 16 ? 38 : columns <= 32 ? 22 : 14, roomy = columns <= 32;
-    const all = columns;
-    ({ rows, columns } = part);
-    const sample = cell(part.top, part.left)[1].length, height = roomy ? (sample > 1 ? 34 : 26) : 14, left = 34, top = 20;
+    const sample = cell(0, 0)[1].length, height = roomy ? (sample > 1 ? 34 : 26) : 14, left = 34, top = 20;
     let body = "";
-    for (let c = 0; c < columns; c += roomy ? 1 : 8) body += word(left + c * pitch + pitch / 2, 10, part.left + c, "soft");
+    for (let c = 0; c < columns; c += roomy ? 1 : 8) body += word(left + c * pitch + pitch / 2, 10, c, "soft");
     for (let r = 0; r < rows; r++) {
       const y = top + r * height;
-      if (roomy || r % 4 === 0) body += word(left - 16, y + height / 2, nameOfRow(part.top + r), "soft");
+      if (roomy || r % 4 === 0) body += word(left - 16, y + height / 2, nameOfRow(r), "soft");
       for (let c = 0; c < columns; c++) {
-        const [kind, lines] = cell(part.top + r, part.left + c), x = left + c * pitch;
-        body += box(x + 1, y + 1, pitch - 2, height - 2, kind, (part.top + r) * all + part.left + c);
+        const [kind, lines] = cell(r, c), x = left + c * pitch;
+        body += box(x + 1, y + 1, pitch - 2, height - 2, kind, r * columns + c);
         if (roomy) lines.forEach((line, i) => { body += word(x + pitch / 2, y + (height * (i + 1)) / (lines.length + 1) + (lines.length > 1 ? (i ? 3 : -3) : 0), line); });
       }
     }
@@ -216,28 +191,12 @@
     half.error.textContent = half.kept.textContent = "";
     shown.classList.remove("stale");
   }
-  // Which part of a large picture is drawn, and a list of the others.
-  function partChooser(label, chosen) {
-    const select = element("select", { "aria-label": label }), words = element("span");
-    const node = element("p", { class: "pg-part", hidden: "" }, words, select);
-    select.addEventListener("change", () => chosen(Number(select.value)));
-    const show = (part, all) => {
-      node.hidden = part.parts.length < 2;
-      if (node.hidden) return;
-      words.textContent = `${all.toLocaleString("en")} boxes are too many for one picture. The part that is drawn: `;
-      select.replaceChildren(...part.parts.map(([at, name]) => element("option", { value: at }, name)));
-      select.value = part.at;
-    };
-    return { node, show };
-  }
-
   // ---- first half: a layout -----------------------------------------------------------------------------------------
 
   const first = {
     ...saying(),
     result: element("p", { class: "pg-result" }),
     shown: element("div"),
-    part: partChooser("Part of the layout", (i) => first.fromBox(i)),
     memoryPart: element("p", { class: "pg-part" }),
     sentence: element("p", { class: "pg-sentence", "aria-live": "polite" }),
     grid: picture("The layout: from a coordinate to its offset"),
@@ -255,7 +214,7 @@
     let answer;
     try {
       answer = L.operate(state.op, state.a, state.b);
-      if (L.size(answer.layout) > MOST_ELEMENTS) throw new L.LayoutError(`${L.size(answer.layout)} elements are too many: at most ${MOST_ELEMENTS}`);
+      if (L.size(answer.layout) > MOST_BOXES) throw new L.LayoutError(`${L.size(answer.layout)} elements are too many for a picture: at most ${MOST_BOXES}`);
     } catch (error) {
       if (!(error instanceof L.LayoutError)) throw error;
       wrong(first, first.shown, error.message);
@@ -264,23 +223,21 @@
     const { layout, swizzle, isOutside } = answer, count = L.size(layout);
     const parts = L.modes(layout), rows = L.rank(layout) > 1 ? L.size(parts[0]) : 1, columns = count / rows;
     const offsetOf = (n) => { const at = L.offset(layout, n); return swizzle ? L.swizzle(swizzle, at) : at; };
-    const compared = Math.min(count, MOST_COMPARED), reached = new Map();
-    let highest = 0;
-    for (let n = 0; n < compared; n++) {
+    const reached = new Map();
+    for (let n = 0; n < count; n++) {
       const at = offsetOf(n), here = reached.get(at);
-      highest = Math.max(highest, at);
       if (here) here.push(n);
       else reached.set(at, [n]);
     }
-    const [low, high] = swizzle && compared === count ? [0, highest] : L.reach(layout);
-    const end = high + 1, unique = reached.size === compared, whole = end - low === count;
+    const [low, high] = swizzle ? [0, Math.max(...reached.keys())] : L.reach(layout);
+    const end = high + 1, unique = reached.size === count, whole = end - low === count;
     const facts = [many(count, "element"), `offsets ${low} to ${high}`];
-    if (compared === count || !unique) facts.push(unique ? (whole ? "every offset once" : "no offset twice, some never") : "some offset more than once");
+    facts.push(unique ? (whole ? "every offset once" : "no offset twice, some never") : "some offset more than once");
     const sentences = [facts.join(", ") + "."];
     if (low < 0) sentences.push("CuTe takes a negative stride: the pointer then has to start past the elements that lie before it.");
     if (isOutside) {
-      const out = Array.from({ length: compared }, (_, n) => n).filter(isOutside).length;
-      if (compared === count) sentences.push(`The tiler does not divide A: CuTe rounds up to whole tiles, and ${out} of the ${count} elements are outside A. It does not mark them: a kernel needs a predicate. Their boxes are dashed.`);
+      const out = Array.from({ length: count }, (_, n) => n).filter(isOutside).length;
+      sentences.push(`The tiler does not divide A: CuTe rounds up to whole tiles, and ${out} of the ${count} elements are outside A. It does not mark them: a kernel needs a predicate. Their boxes are dashed.`);
     }
     const text = `${swizzle ? `Swizzle<${swizzle}> of ` : ""}${L.text(layout)}`;
     first.result.replaceChildren(element("code", {}, text), ` ${sentences.join(" ")}`);
@@ -289,20 +246,12 @@
     const numberOf = (i) => (i % columns) * rows + Math.floor(i / columns), boxOf = (n) => (n % rows) * columns + Math.floor(n / rows);
     const tintOf = (at) => `t${((at % TINTS) + TINTS) % TINTS}`;
     const across = narrow(first.memory) ? 8 : 16, length = end - low;
-    let part = null, from = null;
-    // Draws what holds number n, unless it is drawn already.
-    const draw = (n, at) => {
-      const wanted = windowOf(rows, columns, boxOf(n));
-      if (!part || part.at !== wanted.at) {
-        part = wanted;
-        first.part.show(part, count);
-        first.grid.innerHTML = grid(rows, columns, "Rows are mode 0, columns the other modes, each box holds its offset", (r, c) => {
-          const number = c * rows + r, place = offsetOf(number);
-          return [`${tintOf(place)}${isOutside && isOutside(number) ? " outside" : ""}`, [place]];
-        }, undefined, part);
-      }
-      drawMemory(at);
-    };
+    let from = null;
+    first.grid.innerHTML = grid(rows, columns, "Rows are mode 0, columns the other modes, each box holds its offset", (r, c) => {
+      const number = c * rows + r, place = offsetOf(number);
+      return [`${tintOf(place)}${isOutside && isOutside(number) ? " outside" : ""}`, [place]];
+    });
+    // Draws the memory around an offset, unless it is drawn already.
     const drawMemory = (at) => {
       const start = low + Math.floor((at - low) / MEMORY) * MEMORY, shown = Math.min(MEMORY, end - start);
       if (start === from) return;
@@ -322,7 +271,7 @@
     first.choose = (n) => {
       first.at = n;
       const at = offsetOf(n), r = n % rows, c = Math.floor(n / rows);
-      draw(n, at);
+      drawMemory(at);
       const shape = L.coordinate(n, layout.shape), others = (reached.get(at) || []).filter((other) => other !== n);
       first.sentence.textContent = `Number ${n} is coordinate ${L.text(shape)}, row ${r} and column ${c} here → offset ${at}` +
         (others.length ? `, where number${others.length > 1 ? "s" : ""} ${others.slice(0, 8).join(", ")} lies too` : "") + (isOutside && isOutside(n) ? ", outside A." : ".");
@@ -392,7 +341,6 @@
   const second = {
     ...saying(),
     shown: element("div"),
-    part: partChooser("Part of the tile", (i) => second.fromBox(i)),
     facts: element("ul", { class: "pg-facts" }),
     sentence: element("p", { class: "pg-sentence", "aria-live": "polite" }),
     tile: picture("The tile: which thread holds which element"),
@@ -439,13 +387,11 @@
     bound("warp", copy.warps);
     bound("i", copy.instructions);
     const t = Number(controls.thread.value), k = Number(controls.value.value), e = copy.held[t][k];
-    const view = windowOf(rows, columns, boxOf(e));
-    second.part.show(view, rows * columns);
     second.tile.innerHTML = grid(rows, columns, "Each box an element, with its thread and value", (r, c) => {
       const [t, k] = holder.get(r * columns + c) || [-1, -1];
       if (t < 0) return ["empty", ["", ""]];
       return [`t${tint(t)}${copy.held[t][k].inside ? "" : " outside"}`, columns <= 16 ? [`T${t}`, `V${k}`] : [t, k]];
-    }, undefined, view);
+    });
     second.columns = columns;
     second.count = rows * columns;
     second.vector = copy.vector;
@@ -584,7 +530,7 @@
     first.sides.forEach((node, i) => first.beside.append(element("div", {}, element("div", { class: "pg-label" }, ["B", "A"][i]), node)));
     first.shown.append(
       first.sentence, first.beside,
-      element("div", { class: "pg-label" }, "Coordinate → offset"), first.part.node, first.grid,
+      element("div", { class: "pg-label" }, "Coordinate → offset"), first.grid,
       element("div", { class: "pg-label" }, "Offset → number of the element"), first.memoryPart, first.memory, first.code.box,
     );
     const link = element("button", { type: "button" }, "Copy a link to this");
@@ -602,7 +548,7 @@
     second.says.append(second.error, second.kept, second.facts);
     second.shown.append(
       element("div", { class: "pg-label" }, "Who holds what: above the thread, below which of its values"),
-      element("div", { class: "pg-sliders" }, slider("thread", "Thread"), slider("value", "Value")), second.sentence, second.part.node, second.tile, second.holds,
+      element("div", { class: "pg-sliders" }, slider("thread", "Thread"), slider("value", "Value")), second.sentence, second.tile, second.holds,
       element("div", { class: "pg-label" }, "What one request touches"),
       element("div", { class: "pg-sliders" }, slider("warp", "Warp"), slider("i", "Instruction")), second.request, second.memory, second.code.box,
     );
