@@ -33,7 +33,6 @@ CONF = """
 extensions = ["myst_parser", "sphinx_external_toc", "sphinx_book_theme", "found", "offline", "reference"]
 html_theme, html_title, author, html_baseurl = "sphinx_book_theme", "The book", "The authors", {site!r}
 html_theme_options = {{"repository_url": {repository!r}, "repository_branch": "main", "extra_footer": "Licences."}}
-comments = {{"data-repo": "someone/book", "data-mapping": "pathname"}}
 external_toc_path, external_toc_exclude_missing = "_toc.yml", True
 nitpick_ignore_regex = [["py:.*", ".*"]]
 autodoc_inherit_docstrings = add_module_names = False
@@ -44,7 +43,7 @@ suppress_warnings = ["myst.xref_missing"]  # of pages that the small site lacks
 
 @pytest.fixture(scope="module")
 def small(root, tmp_path_factory):
-    """A site of a few pages, whose addresses are known and whose pages have comments."""
+    """A site of a few pages, whose addresses are known."""
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("site")
     cases = ("book/changelog.md", "book/help.md")
     cases += ("book/reference.md", "CITATION.cff")
@@ -148,16 +147,6 @@ def test_each_page_can_be_edited_reported_and_cited(root, small):
     assert found in cited.find(id=place).find_next("pre").get_text()
     assert "Report an error on this page" in (text := cited.article.get_text())
     assert "without the address" not in text
-
-
-def test_comments_are_below_each_page_once_they_are_set(small):
-    site, names = small
-    for name in names:
-        (script,) = page(site, name).select('script[src="https://giscus.app/client.js"]')
-        assert (script["data-repo"], script["data-mapping"]) == ("someone/book", "pathname")
-    assert not page(site, "404").select('script[src^="https:"]')
-    # which says what pages ask for
-    assert "comes from giscus.app" in page(site, "book/help").article.get_text()
 
 
 def test_the_page_that_is_missing_finds_the_site(root):
@@ -317,5 +306,4 @@ def test_the_built_site_without_addresses_names_none(root, built):
     text = page(site, names[3]).select_one(".qt-foot").get_text()
     found = "Edit this page" in text
     assert found == ("Report an error on this page" in text) == bool(settings["repository"]["url"])
-    assert not settings["sphinx"]["config"]["comments"]
     assert not page(site, names[3]).select('script[src^="http"]')

@@ -9,8 +9,7 @@ the page of an address that is not there.
 | `404.html`     | whoever follows a link to a page that moved | finds the site's root by its folders |
 
 Two settings of _config.yml hold addresses: `html: baseurl` the site's, `repository: url` the repository's. Without the second
-nothing links there. A third, `comments`, puts a discussion below each page: the attributes of the script that giscus.app
-gives. It is off, for it alone asks another server.
+nothing links there.
 """
 
 import datetime
@@ -29,7 +28,6 @@ from quack_tutorial import __version__
 
 CHANGELOG, HELP, CITING = "book/changelog", "book/help", "book/help.html#citing"
 RELEASE = re.compile(r"(\d[\w.]*) \((\d{4}-\d\d-\d\d)\)")
-GISCUS = "https://giscus.app/client.js"
 MOST = 200  # characters of a description
 
 # The root of the site, also from a folder that does not exist, and also where the site's address is not known.
@@ -83,9 +81,7 @@ def built_on(app):
 
 
 def tell_pages_of_repository(app, config):
-    """Pages may say {only} repository and {only} comments; the theme shows its button, which it cannot without an address."""
-    if config.comments:
-        app.tags.add("comments")
+    """Pages may say {only} repository; the theme shows its button, which it cannot without an address."""
     if config.html_theme_options.get("repository_url"):
         app.tags.add("repository")
         config.html_theme_options["use_repository_button"] = True
@@ -113,9 +109,6 @@ def tell(app, pagename, templatename, context, doctree):
     context["theme_extra_footer"] = (
         foot(app, pagename, context, doctree) + f"<p>{context.get('theme_extra_footer', '')}</p>"
     )
-    if doctree is not None and app.config.comments:
-        given = "".join(f' {key}="{escape(value)}"' for key, value in app.config.comments.items())
-        context["body"] += f'<section><script src="{GISCUS}"{given} async></script></section>'
 
 
 def foot(app, pagename, context, doctree):
@@ -213,7 +206,6 @@ def begin(app):
 
 
 def setup(app):
-    app.add_config_value("comments", {}, "html")
     app.add_directive("citation", Citation)
     app.connect("config-inited", tell_pages_of_repository)
     app.connect("builder-inited", begin)
