@@ -18,7 +18,6 @@ What is timed stands in `quack_tutorial.operations`, how in `quack_tutorial.timi
 | `command`       | `quack-tutorial bench`                                                                   |
 | `results`       | `quack-tutorial results`: what the records say, worst cells first                        |
 | `cheats`        | a dozen ways to fool a benchmark, and the checks that catch them                         |
-| `pitfalls`      | `quack-tutorial pitfalls`: a kernel timed in ways that mislead, and in ways that do not  |
 | `memory`        | `quack-tutorial memory`: latencies and bandwidths of the memory hierarchy                |
 | `head`          | `quack-tutorial head`: a model's head and its loss, with the logits whole or in pieces   |
 | `training`      | `quack-tutorial model`: a small transformer trained with each implementation             |
@@ -49,11 +48,6 @@ COMMANDS = (
         "model",
         "train a small transformer with each implementation of its norms and loss, on this machine's GPU",
         "bench.training",
-    ),
-    (
-        "pitfalls",
-        "time one kernel in ways that mislead and in ways that do not, on this machine's GPU",
-        "bench.pitfalls",
     ),
     ("profile", "count with Nsight Compute what our kernels and others do, on this machine's GPU", "bench.profile"),
     ("lines", "count with Nsight Compute where warps wait, line by line of a kernel's source", "bench.lines"),

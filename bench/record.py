@@ -63,7 +63,6 @@ class Item:
 ITEMS = (
     Item("memory", "memory --out {folder}/memory.json", 135),
     Item("ladders", f"bench all --ladder {GRID}", 17),
-    Item("pitfalls", "pitfalls --out {folder}/pitfalls.json", 60),
     Item("model", "model --out {folder}/model.json", 150),
     Item("head", "head --out {folder}/head.json", 60, needs=LIBRARIES),
     # With kernels that an earlier process has compiled and kept.
