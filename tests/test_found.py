@@ -30,7 +30,7 @@ How do all threads of a block get the *row's* sum?
 Call `qt.launch(kernel)`, then `qt.launch` again, or `quack-tutorial simulate`; `qt.nothing` is no name.
 """
 CONF = """
-extensions = ["myst_parser", "sphinx_external_toc", "sphinx_book_theme", "found", "offline", "reference"]
+extensions = ["myst_parser", "sphinx_external_toc", "sphinx_book_theme", "found", "reference"]
 html_theme, html_title, author, html_baseurl = "sphinx_book_theme", "The book", "The authors", {site!r}
 html_theme_options = {{"repository_url": {repository!r}, "repository_branch": "main", "extra_footer": "Licences."}}
 external_toc_path, external_toc_exclude_missing = "_toc.yml", True

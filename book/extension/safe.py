@@ -106,5 +106,5 @@ def finish_site(app, error):
 def setup(app):
     app.connect("builder-inited", write_figures)
     app.connect("html-page-context", add_figures, priority=800)
-    app.connect("build-finished", finish_site, priority=850)  # when all pages stand, before sw.js names the build
+    app.connect("build-finished", finish_site, priority=850)  # when all pages stand
     return {"parallel_read_safe": True, "parallel_write_safe": True}
