@@ -839,13 +839,20 @@ def barriers(outcome: Outcome, most: int, advice: str, of_cluster: bool = False)
 
 
 def shuffles(outcome: Outcome, rounds: int, advice: str, by_all: bool = False) -> Iterator[Diagnosis]:
-    """More shuffles than three a round: of a pair, and of what one may add; `by_all`: or fewer of some warps than of others."""
+    """More shuffles than three a round: of a pair, and of what one may add; `by_all`: or fewer of some warps than of others.
+
+    One of 8 bytes is two, as on the GPU.
+    """
     trace, events = outcome.trace, outcome.trace.select(Op.SHUFFLE)
-    each, lines = evidence.of_each_warp(events), evidence.lines_of(trace, events)
+    each = evidence.of_each_warp(events, np.maximum(1, events["bytes"] // 4))
+    lines = evidence.lines_of(trace, events)
     warps = len(np.unique(trace.events["block"])) * -(-trace.launches[0].threads // 32)
     if by_all and (len(each) < warps or np.ptp(each)):
         told = "Some warps shuffle less often than others: one without a row has left, or jumps over them. All lanes belong in"
         yield Diagnosis("exchanges: left out", f"{told} every shuffle, with what is neutral.", lines)
     if each.max(initial=0) > 3 * rounds:
-        told = f"Each warp shuffles {each.max()} times, and {3 * rounds} are enough for {rounds} rounds: {advice}"
+        halves = " (one of 8 bytes counts as two, which it is on the GPU)" if events["bytes"].max() > 4 else ""
+        told = (
+            f"Each warp shuffles {each.max()} times{halves}, and {3 * rounds} are enough for {rounds} rounds: {advice}"
+        )
         yield Diagnosis("exchanges: shuffles", told, lines)

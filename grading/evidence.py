@@ -150,9 +150,10 @@ def _called(outcome: Outcome, name: str) -> str:
     return outcome.parameters[[*outcome.case.inputs, *outcome.case.outputs].index(name)]
 
 
-def of_each_warp(events) -> np.ndarray:
-    """How many of the events each warp has that has any."""
-    return np.unique(np.stack([events["block"], events["warp"]]), axis=1, return_counts=True)[1]
+def of_each_warp(events, of_each=1) -> np.ndarray:
+    """How many of the events each warp has that has any; `of_each` says for how many each of them counts."""
+    whose = np.unique(np.stack([events["block"], events["warp"]]), axis=1, return_inverse=True)[1].ravel()
+    return np.bincount(whose, np.broadcast_to(of_each, whose.shape)).astype(int)
 
 
 def waits_between(outcome: Outcome, name: str) -> int:

@@ -17,7 +17,10 @@ Run by itself it checks loss and gradient against float64: `torchrun --nproc-per
 
 `run` starts the ranks. One that fails ends the others, and `RankFailed` says which and why; one that hangs does so after `TIMEOUT`.
 
-Not covered: the gradient of the loss's weight, overlap with the matrix product; logits far from zero, where a log-sum-exp in
+`linear_cross_entropy` has the head's product inside, some rows of logits at a time; what is sent for the gradient of its input, an
+all_reduce, runs beside the next rows' products.
+
+Not covered: the gradient of the loss's weight; logits far from zero, where a log-sum-exp in
 float32 is off by 2^-24 of itself (`ops.cross_entropy` keeps what that leaves off).
 """
 
@@ -67,6 +70,16 @@ def cross_entropy(logits, target, group=None, first=None):
     `first` is this rank's first column; it may be left out where all ranks have as many.
     """
     return _VocabularyParallel.apply(logits, target, group, first)
+
+
+def linear_cross_entropy(input, linear_weight, target, group=None, first=None, batch_chunk_size=None):
+    """The mean loss of the rows of input @ W.T, a float32 number, the same on all ranks of `group`.
+
+    `input`, (M, K), is the same on all ranks, `linear_weight` is this rank's rows of W, (n, K); `target` and `first` are as for
+    `cross_entropy`. At most `batch_chunk_size` rows of this rank's logits exist at a time, and as much of their gradient; a quarter
+    of all if it is None. The first backward pass uses the gradients up, as `ops.linear_cross_entropy`'s does.
+    """
+    return _Head.apply(input, linear_weight, target, group, first, batch_chunk_size or -(-len(input) // 4))
 
 
 def combined(lse):
@@ -124,6 +137,35 @@ class _VocabularyParallel(torch.autograd.Function):
     def backward(ctx, dloss):
         logits, own, here, lse = ctx.saved_tensors
         return gradient(logits, own, here, dloss, lse), None, None, None
+
+
+class _Head(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, input, linear_weight, target, group, first, rows):
+        M = len(input)
+        dinput, dweight, loss, sent = torch.empty_like(input), torch.zeros_like(linear_weight), 0.0, []
+        for at in range(0, M, rows):
+            x, t, dx = (whole[at : at + rows] for whole in (input, target, dinput))
+            logits = dlogits = None  # the last piece, which would lie beside the next
+            logits = x @ linear_weight.T
+            pair, own, here = pair_of(logits, t, group, first)
+            pairs = exchanged(pair, group)
+            lse = combined(pairs[:, 0])
+            loss += torch.where(t == IGNORED, 0.0, lse - pairs[:, 1].sum(0)).sum()
+            dlogits = gradient(logits, own, here, torch.ones_like(lse), lse)
+            torch.addmm(dx, dlogits, linear_weight, beta=0, alpha=1 / M, out=dx)
+            sent.append(dist.all_reduce(dx, group=group, async_op=True))
+            dweight.addmm_(dlogits.T, x, alpha=1 / M)
+        for one in sent:
+            one.wait()
+        counted = (target != IGNORED).sum()
+        ctx.save_for_backward(dinput, dweight, M / counted.clamp(min=1))
+        return loss / counted
+
+    @staticmethod
+    def backward(ctx, dloss):
+        dinput, dweight, scale = ctx.saved_tensors
+        return *(d.mul_((dloss * scale).to(d.dtype)) for d in (dinput, dweight)), None, None, None, None
 
 
 def run(world: int, function, *arguments, backend="gloo") -> list:
@@ -212,6 +254,30 @@ def check(M: int = 32, N: int = 512, dtype=torch.float32, seed: int = 0, in_last
         "loss": loss.detach().cpu(),
         "loss_error": (loss.detach().cpu() - exact_loss.detach()).abs().max().item(),
         "gradient_error": (part.grad.cpu() - exact_grad).abs().max().item(),
+    }
+
+
+def check_head(M: int = 32, K: int = 16, N: int = 512, seed: int = 0) -> dict:
+    """Loss and gradients of a head whose words are spread over the ranks, and how far they are from float64 on all of them."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    device = torch.device("cuda", torch.cuda.current_device()) if dist.get_backend() == "nccl" else torch.device("cpu")
+    draw = torch.Generator().manual_seed(seed)
+    input, weight = torch.randn(M, K, generator=draw), torch.randn(N, K, generator=draw)
+    target = torch.randint(N, (M,), generator=draw)
+    target[::5] = IGNORED
+    own = columns(N, rank, world)
+    given = [part.clone().to(device).requires_grad_() for part in (input, weight[own])]
+    loss = linear_cross_entropy(*given, target.to(device), first=own.start)
+    (2 * loss).backward()
+
+    exact = [part.double().requires_grad_() for part in (input, weight)]
+    exact_loss = torch.nn.functional.cross_entropy(exact[0] @ exact[1].T, target)
+    (2 * exact_loss).backward()
+    wanted = exact[0].grad, exact[1].grad[own]
+    return {
+        "loss": loss.detach().cpu(),
+        "loss_error": abs(loss.item() - exact_loss.item()),
+        "gradient_error": max((x.grad.cpu() - grad).abs().max().item() for x, grad in zip(given, wanted)),
     }
 
 

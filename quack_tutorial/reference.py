@@ -166,20 +166,20 @@ def topk(x, k):
 
 
 def topk_error(x, values, dtype, with_softmax=False):
-    """0 if `values` are the largest of the last axis of `x`, else infinity; if they are softmax of them, the error as theirs."""
+    """How far `values` are from the largest of the last axis of `x`, in halves of an ulp; softmax of them, from that."""
     reference, _ = topk(x, values.shape[-1])
     if with_softmax:
         return softmax_error(reference, values, dtype)
-    return 0.0 if np.array_equal(reference, values, equal_nan=True) else np.inf
+    return float(2 * ulp_distance(values, reference, dtype).max(initial=0.0))
 
 
 def topk_indices_error(x, indices):
-    """0 if each row's `indices` differ, and are where its largest are, whichever of equal ones; else infinity."""
+    """How far what is at `indices` is from a row's largest, as `topk_error` in float32; infinity if two are equal or outside."""
     N = np.shape(x)[-1]
     differ = (np.diff(np.sort(indices, axis=-1), axis=-1) > 0).all()
     if not differ or indices.min(initial=0) < 0 or indices.max(initial=0) >= N:
         return np.inf
-    return topk_error(x, np.take_along_axis(np.asarray(x, dtype=np.float64), indices.astype(np.int64), -1), "float64")
+    return topk_error(x, np.take_along_axis(np.asarray(x, dtype=np.float64), indices.astype(np.int64), -1), "float32")
 
 
 def rmsnorm_rstd(x, residual=None, eps=1e-6):

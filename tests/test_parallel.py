@@ -73,3 +73,10 @@ def test_parts_combine_to_the_whole_rows_sum(parts):
     torch.testing.assert_close(got, wanted[[0, 1, 2, 5]], atol=1e-5, rtol=1e-6)
     assert found[3].isnan() or found[3] == torch.inf
     assert found[4].isnan()
+
+
+def test_a_head_over_ranks_agrees_with_float64_and_with_itself():
+    found = parallel.run(2, parallel.check_head, 10, 16, 131)
+    for result in found:
+        assert result["loss_error"] < 5e-6 and result["gradient_error"] < 5e-6
+        assert torch.equal(found[0]["loss"], result["loss"])

@@ -24,6 +24,14 @@ def test_ranks_agree_with_float64_and_with_each_other(world, N, in_last):
         assert torch.equal(found[0]["loss"], result["loss"])
 
 
+@needs_two
+def test_a_head_over_ranks_agrees_with_float64_and_with_itself():
+    found = parallel.run(GPUS, parallel.check_head, 100, 64, 50257, backend="nccl")
+    for result in found:
+        assert result["loss_error"] < 5e-5 and result["gradient_error"] < 5e-6
+        assert torch.equal(found[0]["loss"], result["loss"])
+
+
 def fails_on_the_last_rank():
     waits = torch.zeros(1, device="cuda")
     if torch.distributed.get_rank() == torch.distributed.get_world_size() - 1:
