@@ -53,6 +53,7 @@ def of_today():
 # What takes minutes: whole corpora, proof suites, browsers. The start of a test's id.
 SLOW = (
     "tests/grading/",
+    "tests/test_course.py",
     "tests/validation/",
     "tests/test_site.py",
     "tests/test_safe.py",
@@ -74,15 +75,19 @@ SLOW = (
 )
 
 
+IN_PAGE = "tests/test_run_in_page.py::"  # each of whose tests takes a browser half a minute
+
+
 def left_out(items, today: int) -> list:
     """With TESTS=part, as in .ci/run, those that do not run on that day: of each test's cases two thirds, or one of two.
 
     Within three days each has run. Without it, as in the workflow and before a commit, all of them do. The pages of the site
-    (`tests/test_site.py`) are sampled alike.
+    (`tests/test_site.py`) are sampled alike, and so are the tests of what a reader does in one.
     """
     cases = {}
     for item in items:
-        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        name, case, _ = item.nodeid.partition("[")
+        cases.setdefault(IN_PAGE if name.startswith(IN_PAGE) and not case else name, []).append(item)
     return [item for these in cases.values() for k, item in enumerate(these) if (k - today) % min(len(these), 3)]
 
 

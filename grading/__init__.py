@@ -19,7 +19,6 @@ wrong one shows) and `answers.toml` (answers whose diagnosis is known, as edits 
 | `grade`      | `quack-tutorial grade`                                                            |
 | `command`    | `quack-tutorial labs`                                                             |
 | `corpus`     | answers whose diagnosis is known, and disguises of them                           |
-| `mutations`  | answers made from a right one by one edit, and which of them get full marks       |
 | `student`    | a master notebook -> the student's                                                |
 | `rules`      | a lab's rules, as its notebook states them                                        |
 | `release`    | what is handed out: a course's folder, a student's notebook, tables for pages     |

@@ -4,7 +4,6 @@
 |-------------------------------|---------------------------------------------------------------------------------------|
 | `list`                        | prints each lab, what it asks for and what its checks are worth                        |
 | `check [LAB] [ANSWER]`        | grades the corpus of answers, disguised too; exit status 1 if one is told something else. |
-|                               | With `--mutate`: makes wrong answers from the right one, and says which still get full marks |
 | `show LAB ANSWER`             | prints an answer of the corpus, as a file that `grade` takes; `--into FOLDER` writes all |
 | `student LAB FILE`            | writes a lab's notebook, .md or .ipynb, without its solutions                          |
 | `course FOLDER`               | writes the folder of a course on nbgrader                                             |
@@ -18,7 +17,7 @@ import sys
 import time
 from pathlib import Path
 
-from . import corpus, folders, lab, mutations, release, student, targets
+from . import corpus, folders, lab, release, student, targets
 
 
 def add_arguments(parser) -> None:
@@ -32,8 +31,6 @@ def add_arguments(parser) -> None:
         nargs="?",
         help="the answer to show or check; where `student` writes the notebook (.md, .ipynb)",
     )
-    parser.add_argument("--seed", type=int, default=0, help="check --mutate: of the inputs (default 0)")
-    parser.add_argument("--mutate", action="store_true", help="check: make wrong answers from the right one instead")
     parser.add_argument("--into", type=Path, metavar="FOLDER", help="show: write each of the lab's answers there")
     parser.add_argument("--sample", action="store_true", help="check each lab's first answers only, as they are")
 
@@ -59,8 +56,6 @@ def run(args) -> int:
     if args.what in ("check", "show") and args.file and args.file not in (known := corpus.answers(found[args.lab])):
         print(f"labs: {args.lab} has no answer {args.file}; there is {', '.join(known)}", file=sys.stderr)
         return 2
-    if args.what == "check" and args.mutate:
-        return 0 if all([mutate(name, found[name], args.seed) for name in names]) else 1
     if args.what == "check":
         return 0 if all([check(name, found[name], args.file, args.sample) for name in names]) else 1
     if args.what == "show" and args.lab and args.into:
@@ -115,20 +110,3 @@ def check(name: str, folder: Path, answer=None, sample: bool = False) -> bool:
         good, count = good + trial.ok, count + 1
     print(f"{name}: {good} of {count} as expected, {time.monotonic() - start:.0f} s")
     return good == count > 0
-
-
-def mutate(name: str, folder: Path, seed: int) -> bool:
-    """Print the edits of a lab's solution that keep full marks and their share; whether each has an explanation."""
-    start, why = time.monotonic(), corpus.harmless(folder)
-    kept, tried = mutations.survivors(name, corpus.solution(folder), lab(name).cases(seed), seed)
-    holes = [edit for edit in kept if edit.words not in why]
-    for edit in holes:
-        print(f"{name}: full marks for a wrong answer? {edit.words}")
-    for edit in kept:
-        if edit.words in why:
-            print(f"{name}: harmless: {edit.words}: {why[edit.words]}")
-    share = len(holes) / tried
-    explained = len(kept) - len(holes)
-    print(f"{name}: {len(holes)} of {tried} wrong answers keep full marks ({share:.1%}), {explained} more change nothing; "
-          f"{time.monotonic() - start:.0f} s", flush=True)  # fmt: skip
-    return not holes

@@ -1,8 +1,7 @@
 """Answers whose diagnosis is known, and disguises of them: what is said must be about the mistake, not the file.
 
 A lab's answers.toml has a table for each answer: `right`, what it does differently, or `kind` and `says`, the kind of its first
-diagnosis and words that its sentence must hold (`compiler`: what the real compiler says of it, too). Its table `harmless` is for
-`mutations`. What an answer is:
+diagnosis and words that its sentence must hold (`compiler`: what the real compiler says of it, too). What an answer is:
 
     edit = '''          lines taken from and put into the notebook's solution (or the answer that `of` names), as in a diff:
      context              the lines that begin with a space or - must be there once, one after the other;
@@ -46,20 +45,12 @@ def answers(folder: Path) -> dict:
     tables = tomllib.loads((folder / "answers.toml").read_text(encoding="utf-8"))
     found = {"solution": (solution(folder), {"right": "the notebook's"})}
     for name, table in tables.items():
-        if name == "harmless":
-            continue
         try:
             text = table["text"] if "text" in table else edited(found[table.get("of", "solution")][0], table["edit"])
         except (KeyError, ValueError) as error:
             raise ValueError(f"{folder.name}/answers.toml: {name}: {error}") from None
         found[name] = (text, table)
     return found
-
-
-def harmless(folder: Path) -> dict:
-    """{edit of the solution: why it may keep full marks}, of answers.toml's table `harmless`."""
-    tables = tomllib.loads((folder / "answers.toml").read_text(encoding="utf-8")).get("harmless", {})
-    return {edit: table["why"] for table in tables.values() for edit in table["edits"]}
 
 
 def solution(folder: Path) -> str:

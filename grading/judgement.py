@@ -249,7 +249,7 @@ class Report:
 # Where there are several, the first explains the others.
 RACES = ("same slot", "two stores", "shared sum", "missing barrier", "reused buffer", "race on output", "race on input")
 # Nothing was tried.
-REFUSED = ("refused", "syntax", "missing", "signature", "unreadable", "two files", "forged", "too much", "not simulated",
+REFUSED = ("refused", "syntax", "missing", "signature", "unreadable", "forged", "too much", "not simulated",
            "not compiled", "not filled in")  # fmt: skip
 # What makes a wrong number comes before the wrong number; what costs only time comes last.
 LATE = ("launch", "unwritten", "unread", "uninitialised", "neutral", "lost", "index", "no column", "wrong", "ties", "bits",

@@ -16,7 +16,7 @@ from pytest import approx
 import quack_tutorial as qt
 from quack_tutorial import card, cost, hardware, records
 from quack_tutorial.figures import suites
-from quack_tutorial.records import bench, compiled, memory, parallel, pitfalls, profile, results, training
+from quack_tutorial.records import bench, compiled, memory, parallel, profile, results, training
 from quack_tutorial.records.cells import default_rows
 
 BOTH = ("float32", "bfloat16")
@@ -239,12 +239,6 @@ def test_l2_answers_further_reads_of_rows_that_fill_two_thirds_of_it():
     assert loss.total("dram_read_bytes") < 1.01 * 2 * loss.M * loss.N
 
 
-def test_a_launch_takes_less_than_2_us():
-    graphs = pitfalls.load().series("timer", size="small")
-    (graph,) = [point for point in graphs if point.name.endswith("CUDA graph")]
-    assert 1.6 < graph.us < 1.75
-
-
 def test_the_best_read_and_the_best_copy_beside_the_model():
     found = qt.recorded("cross-entropy", "float32", N=LONG, ladder=True)["what ships"]
     assert 1.04 < found.gb_s / memory.load().bandwidth_gb_s("HBM") < 1.065
@@ -301,12 +295,6 @@ def test_predictions_from_source_follow_their_reasons():
     assert found == (512, 63, 0, 2)
 
 
-def test_short_rows_of_vectors_wait_for_more_than_their_loads():
-    at_once, chip = 132 * resident(made("softmax", "vectors", "bfloat16", 1024)), memory.load()
-    of_block = us("softmax", "vectors", "bfloat16", 1024) * at_once / default_rows(1024)
-    assert of_block > 6 * (chip.latency_ns("HBM") + chip.latency_ns("L2")) / 1e3
-
-
 def test_one_block_on_an_sm_is_not_the_whole_reason_for_a_loss(by):
     for dtype, reached in (("float32", 0.96), ("bfloat16", 0.81)):
         kernel, found = made("softmax", "registers", dtype, 32768), share("registers", dtype, 32768)
@@ -329,17 +317,6 @@ def test_what_ships_shares_softmax_rows_of_more_than_24_kib():
 
 
 # Chapters 7 and 8: RMSNorm, sweeps -------------------------------------------------------------------------------------
-
-
-def test_a_rule_s_sizes_of_rmsnorm_s_gradient_beside_those_of_sweeps(on_an_h100):
-    cluster, ships = (
-        {(dtype, N): share(version, dtype, N, "rmsnorm backward") for dtype, N in product(BOTH, (*ROWS, LONG))}
-        for version in ("cluster", "what ships")
-    )
-    ahead = {size: cluster[size] - ships[size] for size in ships}
-    swept = [100 * ahead.pop(("bfloat16", N)) for N in (1024, 4096, 8192)]
-    assert round(max(swept)) == -3 and round(min(swept)) == -6
-    assert [min(ahead.values()), max(ahead.values())] == approx([-0.014, 0.006], abs=0.001)
 
 
 def test_vector_atomics_are_two_to_four_times_as_fast_as_atomics():
@@ -370,16 +347,6 @@ def test_cross_entropy_online_waits_for_its_own_instructions_in_bfloat16():
     assert one("instructions") > 1.8 * two("instructions") and one("issue_percent") > 80
 
 
-def test_cross_entropy_two_pass_finds_half_of_its_second_read_in_l1():
-    """L2 makes 1.5 lookups for a sector from HBM, and at least one for a sector that it has: the rest is L1's."""
-    counted = profile.load()("cross-entropy", "two-pass", 16384)
-    from_hbm = counted.total("dram_read_bytes") / 32
-    from_l2 = counted.total("l2_sectors_read") - 1.5 * from_hbm
-    matrix = counted.matrix_bytes / 32
-    assert counted.total("l1_load_sectors") == approx(2 * matrix, rel=0.01)
-    assert (2 * matrix - from_hbm - from_l2) / matrix > 0.49
-
-
 def test_cross_entropy_in_bfloat16_is_held_back_by_instructions(by):
     counted = profile.load()
     rows, fast, ships = (counted("cross-entropy", name, 16384).of_main for name in ("rows", "fast exp", "ours"))
@@ -396,12 +363,6 @@ def test_cross_entropy_in_bfloat16_is_held_back_by_instructions(by):
     fast = share("fast exp", "float32", 16384, "cross-entropy")
     rows = share("rows", "float32", 16384, "cross-entropy")
     assert fast < rows + 0.02
-
-
-def test_cross_entropy_fused_saves_about_a_third(by):
-    for N, saved in ((50257, by(0.26, 0.33)), (128256, 0.31), (151936, 0.31)):
-        loss, gradient, fused = (ours(f"cross-entropy{kind}", "bfloat16", N).us for kind in ("", " backward", " fused"))
-        assert 1 - fused / (loss + gradient) == approx(saved, abs=0.03)
 
 
 # Chapters 10 to 12: measuring, the profiler, case files -----------------------------------------------------------------
@@ -571,12 +532,10 @@ def test_the_post_s_figures_on_its_own_card(on_an_h100):
     assert (cluster.blocks_per_row, cluster.threads_per_block) == (8, 512)
 
 
-def test_model_no_variant_ends_farther_from_stock_than_stock_in_another_precision(by):
+def test_model_the_first_losses_differ_by_the_rounding_of_their_mean():
     recorded = training.load()
     stock = recorded.variant("stock")
-    apart = {variant.name: abs(variant.last_mean - stock.last_mean) for variant in recorded.variants}
-    assert max(apart, key=apart.get) == by("torch.compile", "stock, 16-bit loss")
-    # The first losses are the same to the rounding of a bfloat16 mean, whose step is 1/16 from 8 to 16.
+    # of a bfloat16 mean, whose step is 1/16 from 8 to 16
     for name in ("ours", "Liger", "stock, 16-bit loss"):
         pairs = zip(recorded.variant(name).losses[:4], stock.losses[:4])
         assert max(abs(a - b) for a, b in pairs) < 1 / 32 + 0.001

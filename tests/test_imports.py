@@ -166,7 +166,6 @@ def test_a_circle_is_found(tmp_path):
 
 
 KERNEL, TENSOR = "quack_tutorial.kernels.copy", "cutesim.memory.tensor"
-RACES = "cutesim.analysis.races"
 
 
 @pytest.mark.parametrize(
@@ -174,18 +173,13 @@ RACES = "cutesim.analysis.races"
     [
         (KERNEL, "from cutesim.language.loading import answer_package", None),
         (KERNEL, "import torch", "imports torch"),
-        (KERNEL, "from .layout import x\nimport cutlass.cute as cute", None),
         (KERNEL, "from ..ops import softmax", "imports quack_tutorial.ops.softmax"),
         (KERNEL, "from bench import sweep", "imports bench.sweep"),
         ("quack_tutorial.nowhere", "", "no room of that name"),
-        (TENSOR, "import cutlass", "imports cutlass"),
         (TENSOR, "def f():\n    import cutlass", "imports cutlass"),
         (TENSOR, "def f():\n    import torch", None),
         (TENSOR, "def f():\n    from ..machine import control", "imports cutesim.machine.control"),
-        (RACES, "from quack_tutorial.figures import draw", "quack_tutorial.figures.draw"),
-        (RACES, "from cutesim.trace import Trace", None),
         ("cutesim.context", "from cutesim.trace import Trace", None),
-        ("cutesim.trace", "from cutesim.context import fail", "imports cutesim.context.fail"),
         ("bench.sweep", "from grading import grade", "imports grading.grade"),
         ("grading.grade", "from .sandbox import run\nfrom quack_tutorial import machine", None),
     ],

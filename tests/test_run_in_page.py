@@ -7,9 +7,11 @@ the parts that run Python in a page; where the site or a browser is missing, SIT
 
 import ast
 import base64
+import datetime
 import gzip
 import io
 import json
+import os
 import re
 import zipfile
 import zlib
@@ -597,7 +599,13 @@ def typed(name):
     return steps
 
 
-@pytest.mark.parametrize("name", folders())
+# In .ci/run one a day: what a page adds is the same for all, and `tests/grading` grades every lab's solution.
+LABS = [*folders()]
+if os.environ.get("TESTS") == "part":
+    LABS = [LABS[datetime.date.today().toordinal() % len(LABS)]]
+
+
+@pytest.mark.parametrize("name", LABS)
 def test_a_lab_is_solved_in_the_page_and_handed_in(reader, name):
     """The solution typed in survives a reload and passes each check there; the download gets full marks, on other numbers."""
     words = "Because each lane needs it."

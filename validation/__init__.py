@@ -8,14 +8,13 @@
 | `mutation`       | broken kernels: every synchronisation and predicate of every kernel altered        | nothing      |
 | `compiled`       | CuTe DSL's compiler: which loads, stores and shuffles are in its PTX               | the DSL      |
 | `orders`         | nothing: every order of the warps' steps of the chapters' kernels                  | nothing      |
-| `delays`         | a GPU: faults that depend on order, as they are and with a wait before one line    | a Hopper GPU |
 | `bits`           | itself: each ladder's sums, and a row's bits in other batches and orders of warps  | nothing      |
-| `opinfo`         | nothing: the operations on a GPU, against torch on the samples of torch's tests    | a Hopper GPU |
 
 What several suites use: `command` runs them, `random_reference` says what a random kernel computes, `outputs` what is compared.
-What they run: `random_kernels`; `corpus`, of faults that depend on order; and `trials`, the package's kernels on the same inputs
-everywhere. `quack_tutorial.records.suite` says what a suite gives and how it is kept. Nine comparisons were made once and are kept
-as records alone: `grading`, `checkers`, `device`, `counters`, `sanitizer`, `beside`, `shipped`, `published`, `others`.
+What they run: `random_kernels`, and `trials`, the package's kernels on the same inputs everywhere. `corpus` has faults that depend
+on order, which tests alone run. `quack_tutorial.records.suite` says what a suite gives and how it is kept. Eleven comparisons were
+made once and are kept as records alone: `grading`, `checkers`, `device`, `counters`, `sanitizer`, `beside`, `delays`, `shipped`,
+`opinfo`, `published`, `others`.
 """
 
 from cutesim.language.loading import answer_package

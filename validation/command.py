@@ -21,7 +21,6 @@ def add_arguments(parser):
     parser.add_argument(
         "--record", nargs="?", metavar="FOLDER", const="", help="keep the tables (quack_tutorial/records/validation)"
     )
-    parser.add_argument("--list", action="store_true", help="say what each suite needs, what is recorded")
 
 
 def run(args) -> int:
@@ -43,8 +42,6 @@ def run(args) -> int:
             file=sys.stderr,
         )
         return 2
-    if args.list:
-        return show_list(folder)
     status = 0
     for name in args.suites or needs:
         problem = missing(needs[name])
@@ -92,21 +89,4 @@ def missing(need) -> str | None:
         return "it was run once; its record names the command and the commit"
     from quack_tutorial import compiler
 
-    if need == "dsl":
-        return compiler.dsl_problem()
-    try:
-        return compiler.dsl_problem() or compiler.gpu_problem()
-    except ImportError:
-        return "torch is not installed"
-
-
-def show_list(folder) -> int:
-    """One line a suite: what it needs, and its last record."""
-    for name, need in SUITES:
-        path = report.default_folder().joinpath(folder, f"{name}.json")
-        said = "not recorded"
-        if path.exists():
-            kept = report.load(path)
-            said = f"recorded {kept.date}: {kept.checked:,} compared, {len(kept.mismatches)} did not agree"
-        print(f"{name:12} needs {need:10} {said}")
-    return 0
+    return compiler.dsl_problem()

@@ -2,25 +2,18 @@
 
 The simulator runs each on the same random numbers in finite fields beside floats, where sums, products, quotients, exponentials
 and logarithms are exact (`cutesim.values.field`). An element that differs there is another formula's, however close its float is.
-Sums over rows, which the versions leave in parts of their own, are added up in the fields. Where QuACK, Liger, FlashInfer or
-cuDNN's front end is installed, its kernels are compared with ours as well.
+Sums over rows, which the versions leave in parts of their own, are added up in the fields. The record's rows on kernels of QuACK,
+Liger, FlashInfer and cuDNN's front end were made once, by the program that it names.
 """
 
 from __future__ import annotations
 
 import functools
-import sys
 import time
-from importlib import import_module, metadata
-from importlib.util import find_spec
-from types import SimpleNamespace
-from unittest.mock import patch
 
 import torch
 
-from cutesim.machine.scheduler import SMEM_LIMIT
 from cutesim.simulation import simulate
-from cutesim.sums import results
 from cutesim.values.field import FIELDS, same
 from cutesim.values.trees import Trees
 from quack_tutorial import compiler
@@ -30,11 +23,6 @@ from quack_tutorial.records import suite as report
 from quack_tutorial.shipped import PARTS, TARGETS, shape_of
 
 ROWS, CLUSTERS = 6, 4
-IGNORED, EPS = -100, 1e-6
-TUNED = "quack_tutorial.kernels.tuned"
-LIGER = "liger_kernel.ops.backends._cutedsl"
-OTHERS = {"quack": "quack-kernels", "liger_kernel": "liger-kernel"}
-OTHERS |= {"flashinfer": "flashinfer-python", "cudnn": "nvidia-cudnn-frontend"}
 CASES = ("float32", 256), ("float32", 1000), ("float32", 331), ("bfloat16", 1000), ("bfloat16", 331), ("float16", 256)
 
 
@@ -104,78 +92,6 @@ def compared(one, other) -> tuple[int, int, int]:
     return counts, differ, sum(int(untaken.sum()) for untaken in left.values())
 
 
-def output(call, names: str, field) -> dict:
-    """The elements of one output of a kernel and its arguments, which has one of these names."""
-    kernel, *args = call
-    found = results(kernel, args, field, {"check": False})[0]
-    return {"": next(elements for called, elements in found.items() if called.lower() in names.split())}
-
-
-def releases() -> dict:
-    """{distribution: release} of others' kernels that are installed."""
-    return {name: metadata.version(name) for package, name in OTHERS.items() if find_spec(package)}
-
-
-def peers(N: int):
-    """(whose, what, our kernel and its arguments, theirs and its, the output's names in small letters) of rows of N in float32."""
-    import cutlass
-
-    loss, norm, rows = (import_module(f"{TUNED}.{name}") for name in ("cross_entropy", "norm", "softmax"))
-    kind, zeros = cutlass.Float32, torch.zeros(ROWS, N)
-    x, dy = (numbers(name, "float32", (ROWS, N)) for name in ("x", "dy"))
-    w, b = (numbers(name, "float32", (N,)) for name in ("w", "b"))
-    target, row = torch.arange(ROWS) * 37 % N, torch.zeros(ROWS)
-    softmax, backward = (rows.Softmax(kind, N), x, zeros), (rows.SoftmaxBackward(kind, N), x, dy, zeros)
-    ours = norm.RMSNorm(kind, N), x, w, None, None, zeros, None, None, EPS
-    centred = norm.LayerNorm(kind, N), x, w, b, zeros, None, None, EPS
-
-    def norms(whose, module, *stream):
-        rest = None, None, None, EPS, *stream
-        yield whose, "rmsnorm", ours, (module.RMSNorm(kind, N), x, w, None, None, zeros, *rest), "mo"
-        theirs = module.RMSNorm(kind, N, is_layernorm=True), x, w, b, None, zeros, *rest
-        yield whose, "layernorm", centred, theirs, "mo"
-
-    if find_spec("quack"):
-        quack = {name: import_module(f"quack.{name}") for name in ("cross_entropy", "rmsnorm", "softmax")}
-        for online in (True, False):
-            how = "online" if online else "two passes"
-            yield "QuACK", f"softmax, {how}", softmax, (quack["softmax"].Softmax(kind, N, online), x, zeros), "mo"
-            theirs = quack["cross_entropy"].CrossEntropy(kind, N, online), x, target, None, row, *[None] * 3, IGNORED
-            mine = loss.CrossEntropy(kind, N), x, target, row, row, IGNORED
-            yield "QuACK", f"cross-entropy, {how}", mine, theirs, "mloss"
-        yield "QuACK", "softmax backward", backward, (quack["softmax"].SoftmaxBackward(kind, N), dy, x, zeros), "mdx"
-        yield from norms("QuACK", quack["rmsnorm"])
-    if find_spec("liger_kernel"):
-        liger, forward = (import_module(f"{LIGER}.{name}") for name in ("softmax", "_cute_lib.rmsnorm_fwd"))
-        theirs = liger._LigerSoftmaxCuTeDSLForward(kind, N), x, zeros, None
-        yield "Liger", "softmax", softmax, theirs, "mo"
-        theirs = liger._LigerSoftmaxCuTeDSLBackward(kind, N), dy, x, zeros, None
-        yield "Liger", "softmax backward", backward, theirs, "mdx"
-        yield from norms("Liger", forward, None)
-    if find_spec("flashinfer"):
-        layernorm, rmsnorm = (import_module(f"flashinfer.norm.kernels.{name}") for name in ("layernorm", "rmsnorm"))
-        shared = SimpleNamespace(shared_memory_per_block_optin=SMEM_LIMIT)
-        with patch.multiple(torch.cuda, current_device=int, get_device_properties=lambda _: shared):
-            kernel = rmsnorm.RMSNormKernel(kind, N, sm_version=90)
-        yield "FlashInfer", "rmsnorm", ours, (kernel, x, w, zeros, ROWS, EPS, False, None), "mo my"
-        theirs = layernorm.LayerNormKernel(kind, N), zeros, x, w, b, ROWS, EPS, False, None
-        yield "FlashInfer", "layernorm", centred, theirs, "mo my"
-    if find_spec("cudnn"):  # as its API chooses: a warp a row where vectors fill its lanes, else a block
-        primitives = import_module("cutlass.experimental.primitives")  # as public releases call what it imports
-        sys.modules.setdefault("cutlass.primitives", primitives)
-        config = import_module("cudnn.norm.config_sm100")
-        block, warp = (import_module(f"cudnn.norm.fprop.kernels.layernorm{how}_sm100") for how in ("", "_warp"))
-        shape = config.make_warp_cfg(config.TemplateParams(config.NormVariant.LAYER_NORM, "fp32"), N)
-        for name, mine, centres in (("rmsnorm", ours, False), ("layernorm", centred, True)):
-            if shape:
-                host, how = warp._warp_fwd_host, (1, EPS, N, shape[-1], *shape[:-1], kind, cutlass.Int32, 5, True)
-            else:
-                threads = config.choose_block_threads(N)
-                host, how = block._ln_fwd_host, (EPS, N, 4, threads, 4, block.STAGE_BULK, False)
-            theirs = host, x, zeros, w, b, row, row, ROWS, *how, centres, centres, *((0, None) if shape else (None,))
-            yield "cuDNN", name, mine, theirs, "mo my"
-
-
 def cost() -> str:
     """A sentence: how many times a plain run's processor time runs take in a field, and with their trees kept."""
     spent = []
@@ -190,16 +106,16 @@ def cost() -> str:
 
 
 def run(sample, progress) -> report.Suite:
-    """Compare every version with the first one of its ladder, and ours with QuACK's."""
+    """Compare every version with the first one of its ladder."""
     rows, mismatches, notes = [], [], []
 
-    def add(name, first, versions, dtype, N, told=mismatches):
+    def add(name, first, versions, dtype, N):
         found = [0, 0, 0]
         for version, (count, differ, unknown) in versions:
             found = [a + b for a, b in zip(found, (count, differ, unknown))]
             where = f"{name}, {version}, {dtype}, {N} columns"
             if differ:
-                told.append(f"{where}: {differ:,} of {count:,} elements differ from {first}")
+                mismatches.append(f"{where}: {differ:,} of {count:,} elements differ from {first}")
             elif unknown:
                 notes.append(f"{where}: of {unknown:,} elements no field knows")
         if versions:
@@ -219,10 +135,6 @@ def run(sample, progress) -> report.Suite:
                 for version, ours in (able[-1:] if sample else able)
             ]
             add(name, first, found, dtype, N)
-    for N in () if sample else (256, 1000):
-        for whose, name, ours, theirs, out in peers(N):
-            calls = [functools.partial(output, call, out) for call in (ours, theirs)]
-            add(name, whose, [(FINAL, compared(*calls))], "float32", N, notes)  # which is right, reading them says
     if not sample:
         notes.append(cost())
     return report.Suite(
@@ -233,5 +145,4 @@ def run(sample, progress) -> report.Suite:
         tuple(mismatches),
         tuple(notes),
         checked=sum(row[5] for row in rows),
-        where=report.here() | ({} if sample else releases()),
     )

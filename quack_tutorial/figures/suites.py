@@ -51,7 +51,7 @@ def recorded(name: str, folder=None) -> report.Suite | None:
 
 
 def overview(folder=None) -> Shown:
-    """A row a suite, in the order of `python -m validation --list`."""
+    """A row a suite, in the order of `python -m validation`."""
     columns = ("suite", "compared", "disagreed", "compares", "recorded")
     rows = []
     for name, _ in SUITES:

@@ -27,9 +27,9 @@ SUITES = (
     ("counters", RECORDED),
     ("sanitizer", RECORDED),
     ("beside", RECORDED),
-    ("delays", "gpu"),
+    ("delays", RECORDED),
     ("shipped", RECORDED),
-    ("opinfo", "gpu"),
+    ("opinfo", RECORDED),
     ("published", RECORDED),
     ("others", RECORDED),
 )
@@ -84,16 +84,6 @@ def here() -> dict:
     import numpy
 
     return {"python": platform.python_version(), "numpy": numpy.__version__, "system": platform.system()}
-
-
-def on_gpu() -> dict:
-    """The same with the GPU and what runs kernels on it."""
-    import torch
-
-    from quack_tutorial.machine import DSL_VERSION
-
-    gpu = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "cuda": torch.version.cuda}
-    return here() | gpu | {"dsl": DSL_VERSION}
 
 
 def default_folder() -> Path:

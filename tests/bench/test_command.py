@@ -105,24 +105,14 @@ def test_gpus_and_workers_are_noted_with_each_cell(gpu, tmp_path, option, field,
     assert field not in records._compact(synthetic.cell())
 
 
-def test_a_sweep_is_written_and_gone_on_with(gpu, tmp_path, capsys):
-    out = tmp_path / "r.json"
-    assert run("softmax", *SMALL, "--n", "256", "--out", out) == 0
-    assert "1 measured, 0 failed, 0 left" in capsys.readouterr().out
-    kept = records.load(out)
-    more = ("softmax", *SMALL, "--n", "256,4096", "--out", out, "--resume")
-    assert run(*more) == 0
-    assert "2 cells, 1 of them measured before" in capsys.readouterr().out
-    record = records.load(out)
-    assert [cell.N for cell in record.cells] == [256, 4096] and record.device == "Synthetic GPU"
-    assert record.cells[0] == kept.cells[0]
-    assert run(*more) == 0  # nothing left to do
-
-
 def test_what_is_in_a_file_is_not_written_over_or_mixed(gpu, tmp_path, capsys):
     out = tmp_path / "r.json"
     assert run("softmax", *SMALL, "--n", "256", "--out", out) == 0
-    before, words = out.read_text(), ("softmax", *SMALL, "--n", "4096", "--out", out, "--resume")
+    before, kept, words = (
+        out.read_text(),
+        records.load(out),
+        ("softmax", *SMALL, "--n", "4096", "--out", out, "--resume"),
+    )
     assert run(*words[:-1]) == 1
     assert "exists: go on with it with --resume" in capsys.readouterr().err
     assert run(*words, "--ladder") == 1
@@ -137,7 +127,8 @@ def test_what_is_in_a_file_is_not_written_over_or_mixed(gpu, tmp_path, capsys):
     del fewer["versions"]["quack-kernels"]
     out.write_text(json.dumps(fewer))  # a package that was not there before is no contradiction
     assert run(*words) == 0
-    assert len(records.load(out).cells) == 2
+    assert len(records.load(out).cells) == 2 and records.load(out).cells[0] == kept.cells[0]
+    assert run(*words) == 0  # nothing left to do
     assert records.load(out).versions["quack-kernels"] == "0.0"
 
 

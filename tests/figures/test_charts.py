@@ -52,9 +52,6 @@ def test_throughput_plots_every_provider_and_the_ceiling():
     assert plotted["the fastest plain copy of the same size"] == [(n, 4000.0) for n in SIZES]
     assert plotted["eager"] == [(n, pytest.approx(3400.0)) for n in SIZES]
     assert chart.figure.axes[0].get_xscale() == "log"
-    assert chart.summary == "Ours: 95 % of the speed of the fastest plain copy of the same size."
-    assert chart.head == ("N", "best copy", "ours", "eager")
-    assert chart.rows[0] == ("256", "4,000", "3,800", "3,400")
 
 
 def test_a_line_has_a_gap_where_nothing_was_measured():
@@ -118,9 +115,7 @@ def test_ladder_has_a_bar_for_each_version_in_their_order():
     chart = ladder(versions())
     (axes,) = chart.figure.axes
     assert [round(bar.get_width(), 6) for bar in axes.patches] == [25.0, 95.0]
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["three passes", "one read"]
     assert axes.yaxis_inverted()
-    assert chart.rows == (("three passes", "1,000", "25.0 %"), ("one read", "3,800", "95.0 %"))
     with pytest.raises(ValueError, match="a ladder has one size, the records have 2"):
         ladder(versions() + [dict(r, N=256) for r in versions()])
 

@@ -291,12 +291,6 @@ def test_butterfly_shows_what_the_trace_and_the_additions_give():
         assert numbers(rows[2 + 2 * k]) == held.tolist()
     assert held.tolist() == [496.0] * 32
     assert frames[-1].roles.endswith("a" * 32)
-    said = frames[-1].caption
-    assert said.endswith("All 32 lanes hold the sum, 496: nobody has to send it round.")
-    assert "Lane i reads lane i xor 4" in frames[5].caption
-    assert "Lane 0 receives 22 from lane 4." in frames[5].caption
-    assert frames[5].where.startswith("drawn.py:")
-    assert frames[5].source.startswith("other = cute.arch.shuffle")
 
 
 TRACES = {

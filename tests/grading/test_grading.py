@@ -15,7 +15,7 @@ import pytest
 
 import grading as labs
 from grading import corpus, folders, lab, sandbox, submission, trial
-from grading.grade import grade, lab_of, original, read
+from grading.grade import grade, read
 from grading.judgement import FAST, Case, Refused
 from quack_tutorial import cli
 from quack_tutorial.kernels.reduce import warp_reduce
@@ -273,35 +273,6 @@ def test_files_that_are_not_plain(tmp_path, capsys):
     assert f"cannot read {pipe}: it is no file" in capsys.readouterr().err
     assert cli.main(["grade", "block-reduce", str(marked), "--seconds", "inf"]) == 2
     assert "--seconds is a number above 0" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("file", "of", "copies"),
-    [
-        ("floor.ipynb", "floor", 0),
-        ("floor (1).ipynb", "floor", 1),
-        ("Floor-2.ipynb", "floor", 2),
-        ("Copy of tv-layout.ipynb", "tv-layout", 0),
-        ("tv_layout - Copy (3).ipynb", "tv-layout", 3),
-        ("block reduce.IPYNB.txt", "block-reduce", 0),
-        ("floor.ipynb.json", "floor", 0),
-        ("ada_floor_final.py", "floor", 0),
-    ],
-)
-def test_a_browsers_name_is_the_labs(file, of, copies):
-    assert lab_of(file, b"") == of and original(file)[1] == copies
-
-
-def test_a_notebook_without_a_name_is_told_by_its_checks():
-    assert lab_of("Untitled.ipynb", b'labs.check(\\"floor\\", time_us)') == "floor"
-    assert lab_of("Untitled.ipynb", b"{}") is None
-
-
-def test_a_folder_of_many_files_is_not_told_whole(tmp_path, capsys):
-    for k in range(9):
-        (tmp_path / f"part{k}.py").write_text(f"x = {k}")
-    assert cli.main(["grade", "softmax", str(tmp_path)]) == 2
-    assert "part4.py, part5.py and 3 more: hand in one of them" in capsys.readouterr().err
 
 
 def test_no_right_answer_reaches_the_process(tmp_path):

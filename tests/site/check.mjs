@@ -3,7 +3,8 @@
 //   node check.mjs SITE [--chromium PATH] [--third 0|1|2] [--search WORD] [--pointed PAGE] [--popovers PAGE]
 //
 // A page is opened and played through on the phone in the dark scheme; then the scheme changes under it, as the reader's system may, and
-// its window becomes a desktop's, in both schemes: each time it is looked at again. With --third every third page is opened.
+// its window becomes a desktop's, in both schemes: each time it is looked at again. A page of a folder of which one was looked at so is
+// looked at twice, on the dark phone and on the light desktop. With --third every third page is opened.
 //
 // Prints one JSON object: {pages: [...], opened: [...], weights: [{page, kb, seconds}], findings: [{page, scheme, width, kind, text}]}. The
 // kinds are "outside request", "console", "missing" (a request or link to a file that is not there), "accessibility"
@@ -14,7 +15,7 @@
 // under a pointer. The exit status says only whether the check ran.
 
 import { readFileSync } from "node:fs";
-import { extname, resolve } from "node:path";
+import { dirname, extname, resolve } from "node:path";
 import { gzipSync } from "node:zlib";
 
 import { accessibility, compressible, fileOf, htmlPages, launch, options, playOn, serve, STILL, TYPES, watch, words } from "./site.mjs";
@@ -316,7 +317,10 @@ async function main() {
       [width, scheme] = next;
       await change(page, scheme);
     };
+    const folders = new Set(); // of which a page was looked at in all four ways
     for (current of opened) {
+      const whole = current === options.pointed || !folders.has(dirname(current));
+      folders.add(dirname(current));
       weights.push(await weight(browser, site, server.base, current, report));
       await page.goto(`${server.base}/${current}`, { waitUntil: "load" });
       await page.evaluate(() => window.MathJax?.startup?.promise);
@@ -326,9 +330,10 @@ async function main() {
       await explorers(page, report);
       for (const path of await brokenLinks(page, site, server.base)) report("missing", path);
       for (const [k, next] of LOOKS.entries()) {
+        if (k % 2 && !whole) continue;
         await become(next);
         if (k % 2 === 0) await legible(page, report);
-        await look(page, report, k % 2 ? COLOURS : undefined);
+        await look(page, report, k % 2 || (k && !whole) ? COLOURS : undefined);
         if (width === 1280 && current === (options.pointed ?? "index.html")) await pointed(page, report);
       }
       await become(LOOKS[0]);

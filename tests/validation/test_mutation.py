@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cutesim.mutants import Mutant, applied, functions_of, mutants_of
+from cutesim.mutants import Mutant, mutants_of
 from cutesim.trace import Finding, Line
 from validation import mutation
 from validation.mutation import DETECTED, SURVIVED, WRONG, Verdict
@@ -119,22 +119,6 @@ def test_a_fence_of_the_last_block_pattern_is_missed(ordinal):
     assert found in verdict.said
 
 
-def test_a_mutant_that_changes_nothing_survives_every_way():
-    verdict = tried("LastBlock", "`if lane == 0` always", 1)
-    assert (verdict.outcome, verdict.cases) == (SURVIVED, ["LastBlock"])
-
-
-def test_the_functions_have_their_own_source_again_afterwards():
-    before = [f.__code__ for f in functions_of(mutation_kernels, FILE)]
-    assert len(before) == 17  # seven host functions, seven kernels, three constructors
-    removed = mutant("Mirror", "cute.arch.sync_warp() removed")
-    with pytest.raises(RuntimeError), applied(removed, [mutation_kernels]):
-        during = [f.__code__.co_filename for f in functions_of(mutation_kernels, FILE)]
-        assert during == []  # all of them are read from elsewhere
-        raise RuntimeError
-    assert [f.__code__ for f in functions_of(mutation_kernels, FILE)] == before
-
-
 # ---- when a finding counts ------------------------------------------------------------------------------------------
 
 
@@ -195,49 +179,31 @@ def test_what_is_used_is_followed_through_calls_and_results(tmp_path):
 # ---- what the suite says --------------------------------------------------------------------------------------------
 
 
-def verdict(outcome, name="k", kind="barrier"):
-    return Verdict(Mutant("k.py", name, kind, "x removed", 0, 1, "", 1, 1, 1, 0), outcome, said="so")
+SAME = (SURVIVED, "same")  # which is listed as equivalent
 
 
-def suite(*verdicts, problems=()):
-    return mutation._suite(list(verdicts), list(problems), 1, complete=True)
-
-
-@pytest.fixture(autouse=True)
-def one_equivalent(request, monkeypatch):
-    if "suite" in request.node.name:
-        monkeypatch.setattr(mutation, "EQUIVALENT", {"k.same: x removed": "it does nothing"})
-
-
-def test_suite_lists_equivalent_mutants_and_leaves_them_out_of_the_score():
-    found = suite(*[verdict(DETECTED, f"k{i}") for i in range(20)], verdict(SURVIVED, "same"))
-    assert found.ok
-    assert any("k.same: x removed: it does nothing" in note for note in found.notes)
-    assert any(note.startswith("score 100.0% of 21") for note in found.notes)
-
-
-def test_suite_does_not_pass_with_a_survivor_that_is_not_listed():
-    detected = [verdict(DETECTED, f"k{i}") for i in range(40)]
-    found = suite(*detected, verdict(SURVIVED, "same"), verdict(SURVIVED))
-    assert [m.partition(" survived")[0] for m in found.mismatches] == ["k.py:1 k.k: x removed:"]
-
-
-def test_suite_does_not_pass_with_an_equivalent_mutant_that_was_found_out_or_is_gone():
-    (mismatch,) = suite(verdict(DETECTED, "same")).mismatches
-    assert "listed as equivalent, but detected" in mismatch
-    (mismatch,) = suite(verdict(DETECTED)).mismatches
-    assert mismatch == "k.same: x removed: listed as equivalent, but there is no such mutant"
-
-
-def test_suite_does_not_pass_below_the_least_score_or_with_a_report_on_a_correct_kernel():
-    found = suite(*[verdict(DETECTED, f"k{i}") for i in range(9)], verdict(WRONG), verdict(SURVIVED, "same"))
-    assert found.mismatches == ("the score is 90.0%; at least 95% was expected",)
-    # What breaks no rule is counted, but not in this score.
-    found = suite(verdict(DETECTED), verdict(WRONG, "s", "shuffle"), verdict(SURVIVED, "same"))
-    assert found.ok
-    assert any("50.0% of 3 with them" in note for note in found.notes)
-    got = suite(verdict(SURVIVED, "same"), problems=["kernel unaltered: Race"]).mismatches
-    assert got == ("kernel unaltered: Race",)
+@pytest.mark.parametrize(
+    "verdicts, problems, wrong, noted",
+    [
+        ([(DETECTED, "k")] * 20 + [SAME], [], "", "score 100.0% of 21"),
+        ([(DETECTED, "k")] * 40 + [SAME, (SURVIVED, "k")], [], "k.py:1 k.k: x removed: survived", ""),
+        ([(DETECTED, "same")], [], "listed as equivalent, but detected", ""),
+        ([(DETECTED, "k")], [], "k.same: x removed: listed as equivalent, but there is no such mutant", ""),
+        ([(DETECTED, "k")] * 9 + [(WRONG, "k"), SAME], [], "the score is 90.0%; at least 95% was expected", ""),
+        # What breaks no rule is counted, but not in this score.
+        ([(DETECTED, "k"), (WRONG, "s", "shuffle"), SAME], [], "", "50.0% of 3 with them"),
+        ([SAME], ["kernel unaltered: Race"], "kernel unaltered: Race", ""),
+    ],
+)
+def test_what_the_suite_calls_a_mismatch(monkeypatch, verdicts, problems, wrong, noted):
+    monkeypatch.setattr(mutation, "EQUIVALENT", {"k.same: x removed": "it does nothing"})
+    made = [
+        Verdict(Mutant("k.py", name, (*kind, "barrier")[0], "x removed", 0, 1, "", 1, 1, 1, 0), outcome, said="so")
+        for outcome, name, *kind in verdicts
+    ]
+    found = mutation._suite(made, problems, 1, complete=True)
+    assert len(found.mismatches) == bool(wrong) and wrong in "".join(found.mismatches)
+    assert any(noted in note for note in (*found.notes, ""))
 
 
 def test_a_sample_of_the_real_thing():

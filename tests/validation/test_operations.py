@@ -89,16 +89,6 @@ def test_one_wrong_bit_is_seen_and_named(one_case, monkeypatch):
     assert suite.rows[0] == ("a + b", "Int32", 349, 348, "not recorded", "exact")
 
 
-def test_a_kernel_that_the_simulator_refuses_is_a_mismatch(one_case, monkeypatch):
-    def refuse(case):
-        raise RuntimeError("no such thing")
-
-    monkeypatch.setattr(operations, "simulated", refuse)
-    suite = operations.run(False, silent)
-    assert suite.mismatches == ("Int32 ring: the simulator raises RuntimeError: no such thing",)
-    assert suite.rows[0][2:4] == (349, 0)
-
-
 # ---- what a GPU gave ------------------------------------------------------------------------------------------------
 
 

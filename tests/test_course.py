@@ -72,6 +72,7 @@ def grades(home):
 def test_a_class_of_three_goes_through_the_guides_commands(root, tmp_path, run):
     guide = re.findall(r"```bash\n(.*?)```", (root / "book/syllabus.md").read_text(encoding="utf-8"), re.DOTALL)
     once, each, late, mistakes, alike = guide
+    once += 'echo "c.Judge.confirm = False" >> nbgrader_config.py\n'  # test_compiled.py has what the compiler says
     home = tmp_path / "course"
     roster = "id,first_name,last_name,email\nlovelaceada,Ada,Lovelace,\nabsent,Al,Sent,\n"
     (tmp_path / "roster.csv").write_text(roster, encoding="utf-8")
@@ -109,16 +110,15 @@ def test_a_class_of_three_goes_through_the_guides_commands(root, tmp_path, run):
         words.manual_score = 2
         book.db.commit()
     before = (home / "autograded/nunezzoe/butterfly/butterfly.ipynb").read_text(encoding="utf-8")
-    run(late + "nbgrader export", home)
+    assert "nunezzoe, graded again: no check's points change" in run(late + "nbgrader export", home)
     assert grades(home)["nunezzoe"] == (5, 1, 4)  # four days late, two of them free
     assert (home / "autograded/nunezzoe/butterfly/butterfly.ipynb").read_text(encoding="utf-8") == before
 
     with Gradebook(f"sqlite:///{home}/gradebook.db") as book:  # as if an older grader had found nothing wrong
         book.find_grade("test-groups", "butterfly", "butterfly", "nunezzoe").auto_score = 2
         book.db.commit()
-    again = run("nbgrader autograde butterfly --force", home)
+    again = run("nbgrader autograde butterfly --student=nunezzoe --force", home)
     assert "nunezzoe, graded again: groups had 2 and has 0" in again
-    assert "lovelaceada, graded again: no check's points change" in again
 
     run(mistakes, home)
     with (home / "mistakes.csv").open(encoding="utf-8", newline="") as file:
