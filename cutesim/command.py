@@ -45,12 +45,7 @@ def main(argv=None) -> int:
     parser = argparse.ArgumentParser(prog="cutesim", description="CuTe DSL kernels on a simulator, without a GPU.")
     parser.add_argument("--version", action="version", version=f"cutesim {__version__}")
     commands = parser.add_subparsers(metavar="command", required=True)
-    shape = add_arguments(commands.add_parser("check", help="run a file's kernels, and say what is wrong with them"))
-    shape.add_argument(
-        "--format",
-        choices=["text", "json", "sarif", "github"],
-        help="the same by name; github prints the verdict, and each finding as a workflow command that annotates its line",
-    )
+    add_arguments(commands.add_parser("check", help="run a file's kernels, and say what is wrong with them"))
     try:
         return run(parser.parse_args(argv))
     except BrokenPipeError:  # who read the output has had enough
@@ -61,17 +56,17 @@ def main(argv=None) -> int:
         return 130
 
 
-def add_arguments(parser, also=""):
-    """The command's words; returns the group of those that say how to print. `also`: what else than a file the target may be."""
+def add_arguments(parser):
+    """The command's words."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = "Run a kernel on the simulator: findings and traffic."
     parser.epilog = EXAMPLES
-    parser.add_argument("target", help=f"FILE.py or FILE.py:function{also}")
+    parser.add_argument("target", help="FILE.py or FILE.py:function")
     parser.add_argument(
         "arguments",
         nargs="*",
         metavar="ARGUMENT",
-        help="for a file: a number, or a tensor as x=f32:8x4096 or out=bf16:8:nan",
+        help="a number, or a tensor as x=f32:8x4096 or out=bf16:8:nan",
     )
     parser.add_argument(
         "--against",
@@ -106,12 +101,13 @@ def add_arguments(parser, also=""):
         metavar="FOLDER",
         help="write the file anew with a wait before a line of a race, once for each that could bring it out on a GPU",
     )
-    shape = parser.add_mutually_exclusive_group()
-    shape.add_argument("--json", action="store_true", help="print the result as JSON")
-    shape.add_argument(
-        "--sarif", action="store_true", help="print the findings as SARIF 2.1.0, which code hosts show at the lines"
+    parser.add_argument(
+        "--format",
+        choices=["text", "json", "sarif", "github"],
+        default="text",
+        help="json; sarif is SARIF 2.1.0, which code hosts show at the lines; github the verdict, and each finding as a workflow "
+        "command that annotates its line",
     )
-    return shape
 
 
 def at_least_one(text: str, least: int = 1) -> int:
@@ -150,7 +146,7 @@ def run(args, name="cutesim check", show=None, **options) -> int:
     except Unusable as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 2
-    form = getattr(args, "format", None) or ("json" if args.json else "sarif" if args.sarif else "text")
+    form = args.format
     if form in ("json", "sarif"):
         print(json.dumps(as_sarif(args.target, outcome) if form == "sarif" else as_dict(outcome), indent=2))
     elif form == "github":
@@ -246,11 +242,10 @@ def _place(path: str, number: int) -> dict:
 
 
 def traffic(result: dict) -> str:
-    """The lines that say what a run moved, of `analysis.summary`; with "minimum_bytes", also how much more than that it was."""
+    """The lines that say what a run moved, of `analysis.summary`."""
     moved, wavefronts = result["bytes_read"] + result["bytes_written"], result["shared_wavefronts"]
-    share = f", {moved / result['minimum_bytes']:.3f} of the minimum" if "minimum_bytes" in result else ""
     return (
-        f"  {moved:,} bytes through global memory{share}\n"
+        f"  {moved:,} bytes through global memory\n"
         f"  {_counted(result['global_requests'], 'global request')}, {result['sectors_per_request']:.2f} sectors each; "
         f"{_counted(result['excess_wavefronts'], 'excess wavefront')} of {wavefronts:,} in shared memory (a model)\n"
         f"  {_counted(result['warp_instructions'], 'warp instruction')} recorded, {_counted(result['shuffles'], 'shuffle')} "

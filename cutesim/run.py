@@ -19,7 +19,7 @@ from cutesim.analysis import races
 from cutesim.analysis.races import miscounted
 from cutesim.analysis.unwritten import unwritten_reads
 from cutesim.context import STATE, NotSimulated, SimulationError, fail, interrupted, line_of, refused, without_frames
-from cutesim.language import blame, gaps
+from cutesim.language import blame
 from cutesim.language.builtins import BUILTINS
 from cutesim.language.proxies import Mapper, cross
 from cutesim.machine import control
@@ -197,18 +197,15 @@ def _once(
         if state.went_in_step:
             raise _Apart(state.changed) from None
         if isinstance(error, NotSimulated):
-            raise without_frames(_with_all_gaps(error, function)) from None
+            raise without_frames(error) from None
         located = blame.of_run(error)
         if located is None:
             raise
-        if isinstance(located, NotSimulated):
-            raise without_frames(_with_all_gaps(located, function)) from None
-        if not check:
+        if isinstance(located, NotSimulated) or not check:
             raise without_frames(located) from None
         findings.append(located.finding)
     finally:
         STATE.run, STATE.group, STATE.loops = outer
-        state.progress.close()
     trace = None
     if recorder is not None:
         recorder.printed = [text for _, _, text in state.printed]
@@ -268,16 +265,6 @@ def _came_apart(trace, finding) -> bool:
     return len({*events["warp"][at].tolist()}) * 32 >= trace.launches[-1].threads
 
 
-def _with_all_gaps(error: NotSimulated, function) -> NotSimulated:
-    """The same, and what else of the kernel is not simulated, so that one reading tells whether it is worth a change."""
-    said = str(error)
-    found = [(name, f"({line.where})") for name, line in gaps.lacking(function, Mapper(BUILTINS))]
-    others = [f"{name} {where}" for name, where in found if name not in said or where not in said]
-    if others:
-        error.args = (f"{said}; nor {', '.join(others)}",)
-    return error
-
-
 def _silently(state, function, args, kwargs, dynamic, exact=False) -> Exception | None:
     """Run once more in the fast mode; what ended it early."""
     outer = STATE.run, STATE.group, STATE.loops, STATE.exact
@@ -289,7 +276,6 @@ def _silently(state, function, args, kwargs, dynamic, exact=False) -> Exception 
         return error
     finally:
         STATE.run, STATE.group, STATE.loops, STATE.exact = outer
-        state.progress.close()
     return None
 
 

@@ -72,7 +72,7 @@ def simulate(
     arguments, is called after each order and says whether the results are right. orders=Order(...) is one run in that order.
 
     Raises NotSimulated for what is outside the subset, TypeError for arguments that it cannot take, ValueError for an option that
-    makes no sense. Threads take turns. A run that takes more than 2 s says how far it is.
+    makes no sense. Threads take turns.
     """
     if schedule not in SCHEDULES:
         raise ValueError(f"schedule={schedule!r}: choose one of {', '.join(SCHEDULES)}")

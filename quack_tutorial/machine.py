@@ -461,7 +461,7 @@ def next_command(machine):
         return f"open {os.environ[IN_LAB]}, in the file browser, and choose a chapter"
     clone = Path(__file__).resolve().parents[1]
     if not (clone / "notebooks").is_dir():
-        return "quack-tutorial simulate softmax"
+        return "quack-tutorial simulate FILE.py"
     made = Path(sys.prefix) == clone / ".venv"
     return "make lab" if made or machine.jupyterlab is None else "quack-tutorial lab"
 

@@ -38,7 +38,7 @@ def test_a_finding_is_told_beside_a_reference(root, capsys, folder):
     assert main(["simulate", *words]) == 1
     said = capsys.readouterr().out
     assert said.startswith("finding: deadlock, column_sum.py:19 (exit status 1)\n")
-    assert main(["simulate", *words, "--json"]) == 1
+    assert main(["simulate", *words, "--format", "json"]) == 1
     assert json.loads(capsys.readouterr().out)["verdict"] == "finding"
 
 

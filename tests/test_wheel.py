@@ -115,7 +115,7 @@ def test_the_simulator_alone_finds_a_race_and_a_hang(root, tmp_path, waits, kind
     code = (
         f"import sys; sys.path[:0] = [{str(tmp_path / 'site')!r}]; from cutesim.command import main; sys.exit(main())"
     )
-    words = [sys.executable, "-S", "-c", code, "check", "kernel.py", "--sarif"]
+    words = [sys.executable, "-S", "-c", code, "check", "kernel.py", "--format", "sarif"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1, done.stderr
     (result,) = json.loads(done.stdout)["runs"][0]["results"]

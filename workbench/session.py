@@ -11,7 +11,7 @@ cells* therefore starts Python anew.
 | what is told | what it is                                                                       |
 |--------------|----------------------------------------------------------------------------------|
 | `text`       | printed text, in pieces                                                          |
-| `cut`        | a sentence in the place of printed text that is left out; the next one replaces it |
+| `cut`        | a sentence in the place of printed text that is left out |
 | `value`      | the text of a value                                                              |
 | `html`       | a figure                                                                         |
 | `error`      | a traceback, without the frames of this file; of a lab's check, its sentence     |
@@ -35,9 +35,7 @@ import linecache
 import os
 import re
 import sys
-import time
 import zlib
-from collections import deque
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from types import FunctionType
@@ -269,64 +267,29 @@ class _Told(io.TextIOBase):
 
     def __init__(self, tell):
         self._tell = tell
-        self._lines, self._characters, self._is_full = MOST_LINES, MOST_CHARACTERS, False  # what there is room for
-        self._end, self._in_end = deque(), 0
-        self._left_out, self._told_at = [0, 0], 0.0  # lines, characters
+        self._lines, self._characters = MOST_LINES, MOST_CHARACTERS  # what there is room for
+        self._end, self._left_out = "", 0
 
     def writable(self):
         return True
 
     def write(self, text):
-        rest = text
-        if not self._is_full:
-            begins, rest = self._fitting(text)
-            if begins:
-                self._tell("text", begins)
-        if rest:
-            self._keep(rest)
+        begins = "".join(text[: self._characters].splitlines(True)[: self._lines])
+        self._lines, self._characters = self._lines - begins.count("\n"), self._characters - len(begins)
+        if begins:
+            self._tell("text", begins)
+        end = self._end + text[len(begins) :]
+        self._end = end[-END_CHARACTERS:]
+        self._left_out += len(end) - len(self._end)
         return len(text)
-
-    def _fitting(self, text):
-        lines = text.count("\n")
-        if lines < self._lines and len(text) <= self._characters:
-            self._lines, self._characters = self._lines - lines, self._characters - len(text)
-            return text, ""
-        self._is_full = True
-        begins = text[: self._characters].splitlines(True)[: self._lines]
-        length = sum(map(len, begins))
-        return text[:length], text[length:]
-
-    def _keep(self, text):
-        self._end.append(text)
-        self._in_end += len(text)
-        while self._in_end - len(self._end[0]) >= END_CHARACTERS:
-            self._leave_out(self._end.popleft())
-        if self._left_out[1] and time.monotonic() > self._told_at + 0.25:
-            self._told_at = time.monotonic()
-            self._tell("cut", self._sentence())
-
-    def _leave_out(self, text):
-        self._in_end -= len(text)
-        self._left_out[0] += text.count("\n")
-        self._left_out[1] += len(text)
-
-    def _sentence(self):
-        lines, characters = self._left_out
-        what = f"{lines:,} lines are" if lines > 1 else f"{characters:,} characters are"
-        return f"… {what} left out here: a page shows the beginning and the end of so long an output. …"
 
     def end(self):
         """Tell the end of what was written, and how much is missing before it."""
-        text = "".join(self._end)
-        kept = text[-END_CHARACTERS:]
-        if len(kept) < len(text) or self._left_out[1]:
-            kept = kept[kept.find("\n", 0, -1) + 1 :]  # from the beginning of a line, where one begins
-            self._leave_out(text[: len(text) - len(kept)])
-            self._tell("cut", self._sentence())
-        if kept:
-            self._tell("text", kept)
-        self._end.clear()
-        self._in_end, self._left_out = 0, [0, 0]
+        if self._left_out:
+            self._tell("cut", f"… {self._left_out:,} characters are left out here, of so long an output. …")
+        if self._end:
+            self._tell("text", self._end)
+        self._end, self._left_out = "", 0
 
 
 def _split(source, file):

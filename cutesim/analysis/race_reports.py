@@ -11,7 +11,7 @@ from cutesim.context import is_own
 from cutesim.trace import SMEM_BLOCK_BITS, FenceKind, Finding, Op
 
 from .accesses import Kind, Role
-from .ordering import ACQUIRE, FENCE_LEVEL, NEVER, RELEASE, level_of
+from .ordering import NEVER, level_of
 
 HAZARDS = ("read after write", "write after read", "write after write")
 WARP, BLOCK, CLUSTER, GRID = range(4)
@@ -72,8 +72,13 @@ def one_per_cause(trace, order, races: list[Race]) -> list[Race]:
     kept, explained = [], set()
     too_narrow = [race for race in races if race.of_atomics]
     if too_narrow:
-        sides = [one for race in races if not race.of_atomics for one in _handed_over(trace, order, race) if one.narrow]
-        told = {int(trace.events["line"][one.atomic]) for one in sides}
+        sides = [
+            row
+            for race in races
+            if not race.of_atomics
+            for row in _narrow(trace, race, _handed_over(trace, order, race))
+        ]
+        told = {int(trace.events["line"][row]) for row in sides}
         races = [race for race in races if not race.of_atomics or not told & set(race.lines)]
     early = [race for race in races if _too_early(trace, order, race)]
     for race in early:
@@ -170,19 +175,14 @@ def _where(race: Race) -> str:
 def _question(trace, order, race: Race, events) -> str:
     copy = race.roles[0] in WAITS
     if race.of_atomics:
-        return _too_narrow(trace, race, [(event, race.blocks[1 - k]) for k, event in enumerate(events)])
-    changes = None if copy else _changed_on_one_line(trace, order, race)
-    if changes is not None:
-        takes_a_lock = _takes_a_lock(trace, _handed_over(trace, order, race))
-        guarded = _missing_memory_fence(trace, order, race) if takes_a_lock else None
-        return guarded or _freed_by_a_store(trace, order, race) or changes
-    freed = None if copy else _freed_by_a_store(trace, order, race)
-    if freed is not None:
-        return freed
+        return _too_narrow(trace, race, race.events)
+    atomics = _handed_over(trace, order, race)
+    if not copy and _changed_on_one_line(trace, order, race):
+        lock = len({int(trace.events["line"][row]) for row in atomics}) == 2  # one takes it, the other gives it back
+        return _handed_nothing_over(trace, race, atomics) if lock else ONE_CHANGE_LOST
     if race.scope == GRID:
-        missing = _missing_memory_fence(trace, order, race)
-        if missing is not None:
-            return missing
+        if atomics and not race.shared:
+            return _handed_nothing_over(trace, race, atomics)
         of = "different clusters" if _has_clusters(trace, events[0]) else "one launch"
         return f"Blocks of {of} run in any order: let one of them do it, use an atomic, or split the kernel in two."
     if race.roles[0] == Role.PHASE and race.hazard == 2 and race.address >> SMEM_BLOCK_BITS != race.blocks[1]:
@@ -197,9 +197,6 @@ def _question(trace, order, race: Race, events) -> str:
     if copy and not _waited(trace, order, race):
         return _read_alone(trace, order, race) or f"Is {_wait_name(race, events[0])} missing between the two?"
     if race.scope == CLUSTER:
-        narrow = _narrow_arrival(trace, order, race)
-        if narrow is not None:
-            return narrow
         if _relaxed_between(trace, order, race):
             return "cluster_arrive_relaxed orders no memory: is cluster_arrive() meant?"
         return "Is a cluster barrier (cluster_arrive, cluster_wait) or an mbarrier missing between the two?"
@@ -230,47 +227,24 @@ def _question(trace, order, race: Race, events) -> str:
     return f"Is cute.arch.barrier() missing between the two{overlap}?"
 
 
-def _changed_on_one_line(trace, order, race: Race) -> str | None:
-    """What to say where one line reads an element and writes it, and another thread does so, too: no barrier mends that."""
+ONE_CHANGE_LOST = (
+    "Each of the two reads the element, changes it and writes it back, so one change is lost: is an atomic, as "
+    "cute.arch.atomic_add, meant?"
+)
+
+
+def _changed_on_one_line(trace, order, race: Race) -> bool:
+    """Whether one line reads an element and writes it, and another thread does so, too: no barrier mends that."""
     events = trace.events
     reader = next((k for k in (0, 1) if race.kinds[k] == Kind.READ), None)
     if reader is None or race.lines[0] != race.lines[1] or race.hazard == 2:
-        return None
+        return False
     at, lane = race.events[reader], race.threads[reader] % 32
     later = np.arange(at + 1, len(events), dtype=np.int64)
     mine = later[(order.warp_of[later] == order.warp_of[at]) & (events["line"][later] == events["line"][at])]
     stores = mine[events["op"][mine] == int(Op.STORE)]
     places = [trace.addresses[int(events["addresses"][row])][lane] for row in (at, *stores[:1])]
-    if len(places) < 2 or places[0] != places[1]:
-        return None
-    return (
-        "Each of the two reads the element, changes it and writes it back, so one change is lost: is an atomic, "
-        "as cute.arch.atomic_add, meant?"
-    )
-
-
-def _freed_by_a_store(trace, order, race: Race) -> str | None:
-    """What to say where a thread takes a lock by an atomic and gives it back by an ordinary store, between the two accesses or as
-    one of them."""
-    events = trace.events
-    words = lambda row: set(trace.addresses[int(events["addresses"][row])].tolist()) - {-1}  # noqa: E731
-    for at in race.events:
-        mine = np.flatnonzero((order.warp_of == order.warp_of[at]) & (events["launch"] == events["launch"][at]))
-        if events["op"][at] == Op.STORE and Op.ATOMIC in events["op"][list(race.events)]:
-            stores = np.array([at])
-        elif race.lines[0] == race.lines[1]:
-            stores = mine[(mine > at) & (events["op"][mine] == int(Op.STORE))]
-        else:
-            continue
-        for store in stores:
-            taken = mine[(mine < min(at, store)) & (events["op"][mine] == int(Op.ATOMIC)) & (events["arg2"][mine] == 0)]
-            taken = [row for row in taken if words(row) & words(store)]
-            if taken:
-                return (
-                    f"The atomic at {_at(trace, events[taken[-1]])} takes what the store at {_at(trace, events[store])} gives "
-                    'back, and an ordinary store hands nothing over: is cute.arch.atomic_exch(..., sem="release") meant?'
-                )
-    return None
+    return len(places) == 2 and places[0] == places[1]
 
 
 def _unpublished(trace, order, race: Race, events) -> str:
@@ -423,23 +397,9 @@ REACHES = {BLOCK: "cta", CLUSTER: "cluster", GRID: "gpu"}
 SHARED_BY = tuple(REACHES)
 
 
-@dataclass(frozen=True)
-class _Side:
-    """An atomic by which one of a race's threads hands over to the other, and what it lacks for that."""
-
-    side: str  # where a fence belongs: "before" a release, "after" an acquire
-    atomic: int  # rows of trace.events
-    narrow: bool  # whether its scope leaves the other thread out
-    alone: (
-        str  # the barrier at which its thread should meet the one that has the access, "" where it does or is that one
-    )
-    fences: np.ndarray  # that are where they belong
-    ordered: bool  # whether there is one, or the atomic itself is a release or an acquire
-
-
 def _handed_over(trace, order, race: Race) -> tuple:
     """The release and the acquire that stand between a race's two accesses: the atomics of both threads on one address that
-    come right after the first access and right before the second; () where there are none."""
+    come right after the first access and right before the second, as rows of the events; () where there are none."""
     if race.scope == WARP:
         return ()
     events = trace.events
@@ -450,103 +410,37 @@ def _handed_over(trace, order, race: Race) -> tuple:
     if race.scope == BLOCK:
         after = after[order.warp_of[after] == order.warp_of[first]]
         before = before[order.warp_of[before] == order.warp_of[second]]
-    of = lambda row: set(trace.addresses[int(events["addresses"][row])].tolist()) - {-1}  # noqa: E731
-    met = set().union(*map(of, after)) & set().union(*map(of, before))
-    after, before = ([int(row) for row in some if of(row) & met] for some in (after, before))
-    if not after or not before:
-        return ()
-    pair = (("before", after[0], first, race.threads[0]), ("after", before[-1], second, race.threads[1]))
-    return tuple(_side(trace, order, race, *one) for one in pair)
-
-
-def _side(trace, order, race: Race, side: str, atomic: int, other: int, thread: int) -> _Side:
-    events, reaches = trace.events, SHARED_BY.index(race.scope)
-    low, high = sorted((atomic, other))
-    mine = lambda low, high: np.arange(low + 1, high)[order.warp_of[low + 1 : high] == order.warp_of[atomic]]  # noqa: E731
-    same_warp, alone = order.warp_of[atomic] == order.warp_of[other], ""
-    if not same_warp or not int(events["mask"][atomic]) >> thread % 32 & 1:
-        # Another thread's access reaches the atomic's thread at a barrier.
-        block_barrier = int(Op.BARRIER_RESUME if side == "before" else Op.BARRIER)
-        meets = (block_barrier, int(Op.SYNC_WARP)) if same_warp else (block_barrier,)
-        between = mine(low, high)
-        barriers = between[np.isin(events["op"][between], meets)]
-        if len(barriers):
-            low, high = (int(barriers[-1]), high) if side == "before" else (low, int(barriers[0]))
-        else:
-            at_line = events[["launch", "block", "line"]] == events[["launch", "block", "line"]][other]
-            one_warp = same_warp and (order.warp_of[at_line] == order.warp_of[other]).all()
-            alone = "sync_warp" if one_warp else "barrier"
-    own = mine(low, high)
-    kinds = [int(kind) for kind, level in FENCE_LEVEL.items() if level >= reaches]
-    fences = own[(events["op"][own] == int(Op.FENCE)) & np.isin(events["arg"][own], kinds)]
-    itself = int(events["arg"][atomic]) & (RELEASE if side == "before" else ACQUIRE)
-    narrow = level_of(events[atomic]) < reaches
-    return _Side(side, atomic, narrow, alone, fences, bool(itself or len(fences)))
-
-
-def _takes_a_lock(trace, sides: tuple) -> bool:
-    """Whether what stands between two changes of an element is no atomic of a loop, but one that gives back and one that takes."""
-    lines = {int(trace.events["line"][one.atomic]) for one in sides}
-    return len(lines) == 2
-
-
-def _missing_memory_fence(trace, order, race: Race) -> str | None:
-    """What to say where atomics on one address stand between the two, but order no other memory for want of a fence."""
-    sides = _handed_over(trace, order, race)
-    if race.shared and race.scope == GRID or not sides:
-        return None
-    events, scope = trace.events, REACHES[race.scope]
-    place = lambda row: _at(trace, events[row])  # noqa: E731
-    narrow = [(events[one.atomic], race.blocks[one.side == "before"]) for one in sides if one.narrow]
-    if narrow:
-        return _too_narrow(trace, race, narrow)
-    lacking = [one for one in sides if not one.ordered]
-    if not lacking:
-        one = next((one for one in sides if one.alone), None)
-        if one is None:
-            return None
-        alone = {
-            "before": "releases only what its own thread has done",
-            "after": "acquires only for what its own thread does next",
-        }
-        return (
-            f"The atomic at {place(one.atomic)} {alone[one.side]}: is cute.arch.{one.alone}() missing "
-            f"{one.side} it, so that thread {race.threads[one.side == 'after']} meets that thread?"
-        )
-    serving = events[["line", "call"]][np.concatenate([one.fences for one in sides])]
-    said = [(one, _idle_fence(trace, order, race, sides, one, serving)) for one in lacking]
-    name = f"cute.arch.fence_acq_rel_{scope}()"
-    if all(fence is None for _, fence in said):
-        missing = " and ".join(f"{one.side} the atomic at {place(one.atomic)}" for one, _ in said)
-        return f"An atomic orders no other memory: is {name} missing {missing}?"
-    sentences = [
-        f"the fence at {place(fence)} does not help the atomic at {place(one.atomic)}: it belongs directly {one.side} that "
-        "atomic, in the thread that makes it"
-        if fence is not None
-        else f"{name} is missing {one.side} the atomic at {place(one.atomic)}"
-        for one, fence in said
+    places = [
+        [set(trace.addresses[int(events["addresses"][row])].tolist()) - {-1} for row in some]
+        for some in (after, before)
     ]
-    return f"An atomic orders no other memory, and {'; '.join(sentences)}."
+    met = set().union(*places[0]) & set().union(*places[1])
+    after, before = ([int(row) for row, at in zip(*some) if at & met] for some in zip((after, before), places))
+    return (after[0], before[-1]) if after and before else ()
 
 
-def _idle_fence(trace, order, race: Race, sides: tuple, one: _Side, serving: np.ndarray) -> int | None:
-    """The fence nearest to an atomic that lacks one, of those that serve nobody where they stand; None where there is none."""
-    events, reaches = trace.events, SHARED_BY.index(race.scope)
-    kinds = [int(kind) for kind, level in FENCE_LEVEL.items() if level >= reaches]
-    near = np.flatnonzero((events["op"] == int(Op.FENCE)) & np.isin(events["arg"], kinds))
-    near = near[events["block"][near] == events["block"][one.atomic]]
-    near = near[~np.isin(events[["line", "call"]][near], serving)]
-    if len({int(events["line"][other.atomic]) for other in sides}) == 1:
-        near = near[
-            (near < one.atomic) == (one.side == "before")
-        ]  # one atomic for both: a fence behind it serves the other side
-    return int(near[np.argmin(abs(near - one.atomic))]) if len(near) else None
+def _narrow(trace, race: Race, atomics) -> list:
+    """Those of these atomics whose scope leaves the race's other thread out."""
+    return [row for row in atomics if level_of(trace.events[row]) < SHARED_BY.index(race.scope)]
+
+
+def _handed_nothing_over(trace, race: Race, atomics) -> str:
+    """What to say where atomics on one address stand between the two, and order no other memory."""
+    if _narrow(trace, race, atomics):
+        return _too_narrow(trace, race, atomics)
+    release, acquire = (_at(trace, trace.events[row]) for row in atomics)
+    fence = f"cute.arch.fence_acq_rel_{REACHES[race.scope]}()"
+    return (
+        f'An atomic orders no other memory: the one at {release} must be a release (sem="release", or {fence} before it) and '
+        f"the one at {acquire} an acquire, each in the thread that makes the access or with a barrier between."
+    )
 
 
 def _too_narrow(trace, race: Race, atomics) -> str:
-    """What to say of atomics, each beside the block of the other thread, of which at least one has a scope without that block."""
+    """What to say of a pair of atomics, the first of which is in the first thread's block, where a scope leaves the other out."""
     said = {}
-    for event, block in atomics:
+    for row, block in zip(atomics, race.blocks[::-1]):
+        event = trace.events[row]
         if level_of(event) < SHARED_BY.index(race.scope):
             scope = tuple(REACHES.values())[level_of(event)]
             said.setdefault(_at(trace, event), f"has scope {scope}, which leaves out block {block}")
@@ -567,24 +461,13 @@ def _between(trace, order, race: Race):
 
 def _barriers_apart(trace, order, race: Race) -> str | None:
     """What to say where each thread comes to a barrier on its way, but to one of another number."""
-    first, second = race.events
-    numbers = np.arange(len(trace.events), dtype=np.int64)
-    barriers = np.isin(trace.events["op"], (int(Op.BARRIER), int(Op.BARRIER_ARRIVE)))
-    of_first = numbers[barriers & (order.warp_of == order.warp_of[first])]
-    before = numbers[barriers & (order.warp_of == order.warp_of[second]) & (numbers < second)]
-    after, earlier = of_first[of_first > first], of_first[of_first < first]
-    if not len(before):
+    (first, second), events = race.events, trace.events
+    barriers = np.flatnonzero(np.isin(events["op"], (int(Op.BARRIER), int(Op.BARRIER_ARRIVE))))
+    after = barriers[(order.warp_of[barriers] == order.warp_of[first]) & (barriers > first)]
+    before = barriers[(order.warp_of[barriers] == order.warp_of[second]) & (barriers < second)]
+    if not len(after) or not len(before) or events["arg"][after[0]] == events["arg"][before[-1]]:
         return None
-    reached = trace.events[int(before[-1])]
-    for arrival in trace.events[earlier[-1:]]:
-        if arrival["op"] == int(Op.BARRIER_ARRIVE) and arrival["arg"] == reached["arg"]:
-            return (
-                f"Thread {race.threads[0]} arrives at barrier {arrival['arg']} ({trace.line(arrival).where}) before it does so: is "
-                "that one line too early?"
-            )
-    if not len(after) or trace.events[int(after[0])]["arg"] == reached["arg"]:
-        return None
-    left = trace.events[int(after[0])]
+    left, reached = events[after[0]], events[before[-1]]
     return (
         f"Thread {race.threads[0]} comes to barrier {left['arg']} after it ({trace.line(left).where}), thread {race.threads[1]} to "
         f"barrier {reached['arg']} before ({trace.line(reached).where}): is one barrier meant for both?"
@@ -599,64 +482,23 @@ def _at_mbarriers(trace, order, op: Op, event: int) -> np.ndarray:
 
 
 def _stage(trace, order, race: Race) -> str | None:
-    """What to say where the first thread's warp arrives at an mbarrier that the second's waits for: the arrival comes too early
-    in the program, or is another lane's. None where the two share none."""
+    """What to say where the first thread's warp arrives at an mbarrier that the second's waits for; None if at none."""
     first, second = race.events
     waits = _at_mbarriers(trace, order, Op.MBARRIER_RESUME, second)
     arrivals = _at_mbarriers(trace, order, Op.MBARRIER_ARRIVE, first)
     of = lambda row: trace.addresses[int(trace.events["addresses"][row])]  # noqa: E731
-    shared = set()
-    for wait in waits[waits < second][::-1]:
-        place = of(wait).max()
-        phase = trace.events["arg2"][wait]
-        same = [row for row in arrivals if place in of(row)]
-        shared.update(same)
-        same = [row for row in same if trace.events["arg2"][row] == phase]
-        if not same:
-            continue
-        if same[-1] < first:
-            # The second's own arrival, after its wait, may have let the first go on before the second's access was made.
-            own = _at_mbarriers(trace, order, Op.MBARRIER_ARRIVE, second)
-            passed = _at_mbarriers(trace, order, Op.MBARRIER_RESUME, first)
-            met = {(of(row).max(), int(trace.events["arg2"][row])) for row in passed[passed < first]}
-            own = [
-                row for row in own[(own > wait) & (own < second)] if (of(row).max(), trace.events["arg2"][row]) in met
-            ]
-            early, kind = (own[0], race.kinds[1]) if own else (same[-1], race.kinds[0])
-            what, did = (
-                ("gives the stage back", "read") if kind == Kind.READ else ("says that the data is there", "write")
-            )
-            call, where = _call(trace, trace.events[early]), _at(trace, trace.events[early])
-            return f"The {call} at {where} {what} before this {did} is made: it belongs after the last {did}."
-        lane = race.threads[0] % 32
-        if same[-1] < wait and of(same[-1])[lane] != place:
-            call, where = _call(trace, trace.events[same[-1]]), _at(trace, trace.events[same[-1]])
-            arrives = int(np.flatnonzero(of(same[-1]) == place)[0]) + race.threads[0] // 32 * 32
-            return (
-                f"In the {call} at {where} thread {arrives} arrives for its whole warp, and nothing makes it wait for the other "
-                "lanes: is cute.arch.sync_warp() missing before it?"
-            )
-    if not shared:
+    met = [(row, wait) for wait in waits[waits < second] for row in arrivals if of(wait).max() in of(row)]
+    if not met:
         return None
-    where, call = _at(trace, trace.events[min(shared)]), _call(trace, trace.events[min(shared)])
+    awaited = [row for row, wait in met if trace.events["arg2"][row] == trace.events["arg2"][wait]]
+    if awaited and awaited[-1] < first:
+        event = trace.events[awaited[-1]]
+        return f"The {_call(trace, event)} at {_at(trace, event)} comes before the first of the two: does it belong after that?"
+    event = trace.events[met[0][0]]
     return (
-        f"The two warps meet at mbarriers, as in the {call} at {where}: is a wait missing before the second access, or is it for "
-        "another phase or another stage?"
+        f"The two warps meet at mbarriers, as in the {_call(trace, event)} at {_at(trace, event)}: is a wait missing before the "
+        "second access or for another phase or stage, or is cute.arch.sync_warp() missing before one lane arrives for its warp?"
     )
-
-
-def _narrow_arrival(trace, order, race: Race) -> str | None:
-    """What to say where the first thread's warp arrives at the other block's mbarrier, with a scope that leaves that block out."""
-    (first, second), block = race.events, race.blocks[1]
-    for row in _at_mbarriers(trace, order, Op.MBARRIER_ARRIVE, first):
-        event = trace.events[row]
-        beyond = trace.addresses[event["sources"]] >> SMEM_BLOCK_BITS
-        if first < row < second and event["sources"] >= 0 and block in beyond:
-            return (
-                f"The {_call(trace, event)} at {_at(trace, event)} counts at block {block}'s mbarrier, but its scope, the "
-                f"CTA, leaves block {block} out, so it hands nothing over: is the cluster's scope meant?"
-            )
-    return None
 
 
 def _unheeded(trace, order, race: Race) -> str | None:
@@ -674,15 +516,10 @@ def _unheeded(trace, order, race: Race) -> str | None:
     line, at = trace.line(trace.events[asked[-1]]), _at(trace, trace.events[asked[-1]])
     named = re.search(r"\b(\w*(?:try_wait|test_wait|wait_parity)\w*)\(", line.text)
     name = named[1] if named else "mbarrier_try_wait"
-    if trace.events["arg2"][asked[-1]] == 1:
-        return f"{name} at {at} has returned False: the second access belongs where it has returned True."
     went_on = _at_mbarriers(trace, order, Op.MBARRIER_RESUME, second)
     if any(asked[-1] < row < second and of(row) == of(asked[-1]) for row in went_on):
         return None
-    return (
-        f"{name} at {at} may return False, and nothing looks at its answer: go on where that is True alone, or wait with "
-        "mbarrier_wait."
-    )
+    return f"{name} at {at} may return False: the second access belongs where it has returned True."
 
 
 def _call(trace, event) -> str:

@@ -47,14 +47,12 @@ def _extend() -> None:
     arch, cute, cutlass = names.ARCH.__dict__, names.CUTE.__dict__, names.CUTLASS.__dict__
     arch |= names.of(
         intrinsics,
-        "fma_packed_f32x2 mul_packed_f32x2 add_packed_f32x2 sub_packed_f32x2 exp_packed_f32x2 prmt lop3 brev bfe bfi bfind shf "
-        "mul_wide mul_hi mul24 mad24 add_sat_int sub_sat_int log2_of_pow2_int lanemask_eq lanemask_lt lanemask_le lanemask_gt "
-        "lanemask_ge smid shuffle_sync_op",
+        "fma_packed_f32x2 mul_packed_f32x2 add_packed_f32x2 sub_packed_f32x2 exp_packed_f32x2 prmt lop3 brev "
+        "mul_wide mul_hi log2_of_pow2_int lanemask_lt smid shuffle_sync_op",
     )
     arch |= names.of(
         accesses,
-        "load store red prefetch alloc_smem get_dyn_smem dynamic_smem_size total_smem_size atomic_fmax atomic_fmin "
-        "atomic_max_float32",
+        "load store red prefetch alloc_smem get_dyn_smem dynamic_smem_size atomic_fmax atomic_max_float32",
     )
     arch |= {
         "warpgroup_reg_alloc": names.functions.setmaxregister,
@@ -66,7 +64,7 @@ def _extend() -> None:
         "abs": names.mathops.absf,
         "div": intrinsics.div,
         "round": intrinsics.round_away,
-        **names.of(intrinsics, "isfinite isinf log1p expm1 cbrt trunc roundeven copysign"),
+        **names.of(intrinsics, "isfinite isinf log1p trunc roundeven copysign"),
     }
     names.MATH.__dict__.update(mathematics, RoundingMode=tokens("NEAREST_EVEN", "ZERO", "UP", "DOWN"))
     cute |= mathematics | {
@@ -106,7 +104,6 @@ def _extend_tensor_maps() -> None:
     cute = names.CUTE.__dict__
     cute |= swizzled.taking_composed(cute)
     cute["make_layout_image_mask"] = tensor_maps.make_layout_image_mask
-    names.CUTLASS.__dict__["block"] = names.Namespace("cutlass.block", {"block_copy": tensor_maps.block_copy})
     maps = names.of(
         tensor_maps,
         "CopyBulkTensorTileG2SOp CopyBulkTensorTileG2SMulticastOp CopyBulkTensorTileS2GOp CopyReduceBulkTensorTileS2GOp "
@@ -156,9 +153,7 @@ def _extend_products() -> None:
 
 def _extend_pipelines() -> None:
     names.PIPELINE.__dict__.update(
-        names.of(
-            pipelines, "PipelineTmaStore PipelineOrder pipeline_init_arrive pipeline_init_wait arrive arrive_and_wait"
-        )
+        names.of(pipelines, "PipelineTmaStore pipeline_init_arrive pipeline_init_wait arrive arrive_and_wait")
     )
     names.PIPELINE.__dict__["helpers"] = names.PIPELINE  # a module of it that kernels import some of the names from
     names.PRIMITIVES.__dict__.update(

@@ -3,7 +3,7 @@
 | names                                            | here                                                                     |
 |--------------------------------------------------|--------------------------------------------------------------------------|
 | `arch.load`, `arch.store`                        | one access of a number or of a vector; with `sem` one that atomics may meet |
-| `arch.red`, `arch.atomic_fmax`, `atomic_fmin`, `atomic_max_float32` | atomics                                               |
+| `arch.red`, `arch.atomic_fmax`, `atomic_max_float32` | atomics                                                              |
 | `arch.prefetch`, `cute.prefetch`                 | nothing: there are no caches                                             |
 | `arch.alloc_smem`, `arch.get_dyn_smem`           | shared memory, as SmemAllocator places it                                |
 
@@ -14,17 +14,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from cutesim.trace import Op, Space
-
-from ..context import STATE, group, not_simulated, refused
+from ..context import group, not_simulated, refused
 from ..dialect.assembly import TYPES, _word
 from ..dialect.dialects import Vector, VectorType
-from ..machine.atomics import lane_by_lane, meaning, run_atomic
+from ..machine.atomics import lane_by_lane, run_atomic
 from ..machine.scheduler import SMEM_LIMIT
 from ..machine.shared_memory import SmemAllocator
 from ..memory import pointers as m
-from ..memory.bounds import check
-from ..memory.recording import record
 from ..values.numeric import DType, Float32, Int32, TensorSSA, Value, constant_number, convert, scalar
 
 
@@ -130,30 +126,10 @@ def red(ptr, val, *, op, dtype=None, sem=None, scope=None, **_) -> None:
     run_atomic(name, _pointer(ptr, kind or value.dtype), value, sem, scope=scope)
 
 
-def _float_extreme(largest: bool):
-    @lane_by_lane
-    def atomic(ptr, val, *, sem=None, scope=None, **_) -> Value:
-        """Lane by lane, in their order, which is one of the legal ones; a NaN in memory or given leaves the other."""
-        pointer, value = _pointer(ptr, Float32), convert(val, Float32)
-        zero, g = np.zeros(1, np.int64), group()
-        flat, index = m._flat_index(pointer, zero)
-        lanes = m._lanes(None, 1)
-        check(pointer, zero, 1, lanes, Op.ATOMIC, None)
-        record(pointer, zero, 1, lanes, Op.ATOMIC, flat, index, arg=meaning(sem, scope))
-        if pointer.memory.space is Space.GMEM:
-            STATE.run.before_write(pointer.memory)
-        index, amount = np.broadcast_to(index[..., 0], g.shape), np.broadcast_to(value.a, g.shape)
-        old = np.zeros(g.shape, np.float32)
-        for b, t in zip(*np.nonzero(g.active())):
-            at = index[b, t]
-            old[b, t] = flat[at]
-            flat[at] = (np.fmax if largest else np.fmin)(flat[at], amount[b, t])
-        return Value(Float32, old)
-
-    return atomic
-
-
-atomic_fmax, atomic_fmin = _float_extreme(True), _float_extreme(False)
+@lane_by_lane
+def atomic_fmax(ptr, val, *, sem=None, scope=None, **_) -> Value:
+    """A NaN in memory or given leaves the other."""
+    return run_atomic("fmax", _pointer(ptr, Float32), convert(val, Float32), sem, scope=scope)
 
 
 def atomic_max_float32(ptr, value, *, positive_only=True, **_) -> Value:
@@ -187,10 +163,6 @@ def get_dyn_smem(element_type: DType, alignment=None, **_) -> m.Pointer:
 
 def dynamic_smem_size(**_) -> Value:
     return convert(getattr(group().launch, "dynamic_smem", None) or 0, Int32)
-
-
-def total_smem_size(**_) -> Value:
-    return convert(group().launch.smem_used, Int32)
 
 
 CAPACITIES = {  # as CuTe DSL 4.8.1 gives them

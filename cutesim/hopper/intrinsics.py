@@ -3,11 +3,11 @@
 | names                                                        | here                                                      |
 |--------------------------------------------------------------|-----------------------------------------------------------|
 | `fma_packed_f32x2`, `mul_`, `add_`, `sub_`, `exp_packed_f32x2` | both numbers of a pair, each rounded once               |
-| `prmt`, `lop3`, `brev`, `bfe`, `bfi`, `bfind`, `shf`          | as the PTX ISA says, of 32 (or 64) bits                   |
-| `mul_hi`, `mul_wide`, `mul24`, `mad24`, `add_sat_int`, `sub_sat_int` | integer products and sums                          |
-| `lanemask_eq`, `_lt`, `_le`, `_gt`, `_ge`                     | the lanes before, up to, after this one                   |
+| `prmt`, `lop3`, `brev`                                       | as the PTX ISA says, of 32 (or 64) bits                   |
+| `mul_hi`, `mul_wide`                                         | integer products                                          |
+| `lanemask_lt`                                                | the lanes before this one                                 |
 | `log2_of_pow2_int`                                           | which bit of a power of two is set                        |
-| `abs`, `div`, `isfinite`, `isinf`, `log1p`, `expm1`, ...      | elementwise, float32 rounded from float64                 |
+| `abs`, `div`, `isfinite`, `isinf`, `log1p`, ...               | elementwise, float32 rounded from float64                 |
 | `select_`, `FastDivmodDivisor`                               | a choice lane by lane; `divmod` by a number kept           |
 
 Sources: PTX ISA 9.0. Hopper has no packed instructions for float32, and the compiler refuses them for it: a kernel that uses
@@ -149,50 +149,6 @@ def brev(value, **_) -> Value:
     return _as(result, dtype)
 
 
-def bfe(value, start, length, **_) -> Value:
-    """`length` bits from `start` on; of a signed type the highest of them is the sign."""
-    dtype = scalar(value).dtype
-    at, count = (np.minimum(_bits(x) & np.uint64(255), np.uint64(dtype.width)) for x in (start, length))
-    mask = np.where(
-        count >= 64, np.uint64(2**64 - 1), (np.uint64(1) << np.minimum(count, np.uint64(63))) - np.uint64(1)
-    )
-    wide = scalar(value).a.astype(np.int64)
-    moved = (wide >> np.minimum(at, np.uint64(63)).astype(np.int64)) if dtype.signed else None
-    field = (moved.view(np.uint64) if moved is not None else _bits(value) >> np.minimum(at, np.uint64(63))) & mask
-    if dtype.signed:
-        top = (field >> (np.maximum(count, np.uint64(1)) - np.uint64(1))) & np.uint64(1)
-        field = np.where((top == 1) & (count > 0), field | ~mask, field)
-    return _as(field, dtype)
-
-
-def bfi(replacement, value, start, length, **_) -> Value:
-    dtype = scalar(value).dtype
-    at, count = _bits(start) & np.uint64(255), _bits(length) & np.uint64(255)
-    mask = ((np.uint64(1) << np.minimum(count, np.uint64(63))) - np.uint64(1)) << np.minimum(at, np.uint64(63))
-    mask = np.where(at >= dtype.width, np.uint64(0), mask)
-    return _as((_bits(value) & ~mask) | ((_bits(replacement) << np.minimum(at, np.uint64(63))) & mask), dtype)
-
-
-def bfind(value, **_) -> Value:
-    """The place of the highest bit that is not the sign's; all ones where there is none."""
-    dtype = scalar(value).dtype
-    wide = scalar(value).a.astype(np.int64)
-    bits = np.where(wide < 0, ~wide, wide).view(np.uint64) if dtype.signed else _bits(value)
-    place = np.full(bits.shape, 0xFFFFFFFF, np.uint64)
-    for i in range(dtype.width):
-        place = np.where((bits >> np.uint64(i)) & np.uint64(1), np.uint64(i), place)
-    return _as(place, Uint32)
-
-
-def shf(a, b, shift, kind="l", **_) -> Value:
-    """The funnel shift of b:a, whose high half is b; by more than 32 it wraps, or stops in the clamped forms."""
-    both, n = _bits(a, 32) | (_bits(b, 32) << np.uint64(32)), _bits(shift, 32)
-    n = np.minimum(n, np.uint64(32)) if "clamp" in kind else n & np.uint64(31)
-    if kind in ("l", "clamp_left"):
-        return _as(((both << n) >> np.uint64(32)) & np.uint64(0xFFFFFFFF), scalar(a).dtype)
-    return _as((both >> n) & np.uint64(0xFFFFFFFF), scalar(a).dtype)
-
-
 _WIDER = {16: {True: Int32, False: Uint32}, 32: {True: Int64, False: Uint64}}
 
 
@@ -209,52 +165,14 @@ def mul_hi(a, b, **_) -> Value:
     return Value(x.dtype, np.vectorize(lambda p: p >> x.dtype.width, otypes=[object])(product).astype(x.dtype.carrier))
 
 
-def mul24(a, b, hi=False, **_) -> Value:
-    if hi:
-        raise not_simulated("mul24 of the high half")
-    dtype = scalar(a).dtype
-
-    def low(x):
-        wide = scalar(x).a.astype(np.int64)
-        return wide << 40 >> 40 if dtype.signed else wide & 0xFFFFFF
-
-    return _as((low(a) * low(b)).view(np.uint64) & np.uint64(0xFFFFFFFF), dtype)
-
-
-def mad24(a, b, c, hi=False, **_) -> Value:
-    return mul24(a, b, hi) + scalar(c)
-
-
-def _saturated(wide: np.ndarray) -> Value:
-    return Value(Int32, np.clip(wide, -(2**31), 2**31 - 1).astype(np.int32))
-
-
-def add_sat_int(a, b, **_) -> Value:
-    return _saturated(scalar(a).a.astype(np.int64) + scalar(b).a.astype(np.int64))
-
-
-def sub_sat_int(a, b, **_) -> Value:
-    return _saturated(scalar(a).a.astype(np.int64) - scalar(b).a.astype(np.int64))
-
-
 def log2_of_pow2_int(a, **_) -> Value:
     """31 less the zeros above the highest bit."""
     return 31 - clz(convert(a, Int32))
 
 
-def _lanemask(compare):
-    def mask(**_) -> Value:
-        lane = (group().threads % 32)[None, :, None]
-        bits = (compare(np.arange(32)[None, None, :], lane).astype(np.uint64) << np.arange(32, dtype=np.uint64)).sum(
-            axis=2
-        )
-        return _as(bits, Uint32)
-
-    return mask
-
-
-lanemask_eq, lanemask_lt, lanemask_le = _lanemask(np.equal), _lanemask(np.less), _lanemask(np.less_equal)
-lanemask_gt, lanemask_ge = _lanemask(np.greater), _lanemask(np.greater_equal)
+def lanemask_lt(**_) -> Value:
+    bits = (np.uint64(1) << (group().threads % 32).astype(np.uint64)) - np.uint64(1)
+    return _as(bits[None, :], Uint32)
 
 
 def smid(**_) -> Value:
@@ -293,8 +211,7 @@ def _away_from_zero(a):
     return np.trunc(a + np.copysign(0.5, a))
 
 
-log1p, expm1 = mathops.elementwise("log1p", np.log1p), mathops.elementwise("expm1", np.expm1)
-cbrt, trunc = mathops.elementwise("cbrt", np.cbrt), mathops.elementwise("trunc", np.trunc)
+log1p, trunc = mathops.elementwise("log1p", np.log1p), mathops.elementwise("trunc", np.trunc)
 roundeven = mathops.elementwise("roundeven", np.rint)
 round_away = mathops.elementwise("round_away", _away_from_zero)
 

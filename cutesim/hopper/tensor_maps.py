@@ -240,15 +240,6 @@ def tma_partition(atom: TmaAtom, cta_coord, cta_layout, smem_tensor, gmem_tensor
     return tuple(results)
 
 
-def block_copy(atom: TmaAtom, src, dst, **options) -> None:
-    """A tile of a tensor map to or from a tile of shared memory, both with their modes grouped as the first."""
-    if not isinstance(atom, TmaAtom):
-        raise not_simulated("cutlass.block.block_copy without an atom of make_tiled_tma_atom")
-    loads = isinstance(src, CoordinateTensor)
-    parts = tma_partition(atom, 0, la.make_layout(1), *((dst, src) if loads else (src, dst)))
-    atom.run_copy(*(parts[::-1] if loads else parts), **options)
-
-
 def _zeros(shape):
     return tuple(map(_zeros, shape)) if isinstance(shape, tuple) else 0
 

@@ -7,7 +7,6 @@
 | `containers` | what Python's own containers hold                                                            |
 | `builtins`   | Python's functions that look into objects                                                    |
 | `loading`    | `import cutlass` answered where CuTe DSL is not installed                                     |
-| `gaps`       | what a kernel uses that is not simulated, read off its source                                |
 | `blame`      | whose an error is: the reader's, or something that is not simulated                          |
 
 The names that only published Hopper kernels use come with `hopper`, where it is there.

@@ -6,8 +6,6 @@ of the DSL's, or of the reader's code, is refused by name when it is used.
 
 from __future__ import annotations
 
-import collections
-import enum
 import gc
 import itertools
 import types
@@ -29,18 +27,8 @@ def mapped(x, each, must_be_mapped):
         return _whole(x, kind(map(each, x)))
     if isinstance(x, tuple) and hasattr(kind, "_fields"):
         return tuple.__new__(kind, map(each, x))
-    if kind is dict or kind is collections.OrderedDict:
-        return _whole(x, kind((each(k), each(v)) for k, v in x.items()))
-    if kind is collections.Counter:
-        return _whole(x, kind({each(k): each(v) for k, v in x.items()}))
-    if kind is collections.defaultdict:
-        return _whole(x, kind(each(x.default_factory), {each(k): each(v) for k, v in x.items()}))
-    if kind is types.MappingProxyType:
-        return kind(_whole(x, {each(k): each(v) for k, v in x.items()}))
-    if kind is collections.ChainMap:
-        return kind(*map(each, x.maps))
-    if kind is collections.deque:
-        return kind(map(each, x), x.maxlen)
+    if kind is dict:
+        return _whole(x, {each(k): each(v) for k, v in x.items()})
     if kind is types.SimpleNamespace:
         return kind(**{k: each(v) for k, v in vars(x).items()})
     if hasattr(kind, "__next__") and kind is not itertools.count:
@@ -72,18 +60,8 @@ def _holds(x, must_be_mapped) -> bool:
 
 
 def enumeration(cls, each):
-    """An enum of the reader's whose members have each(...) of their values; itself where that changes none."""
+    """An enum of the reader's, where the simulator has nothing else for a value of its members."""
     values = {name: each(member.value) for name, member in cls.__members__.items()}
     if all(values[name] is member.value or values[name] == member.value for name, member in cls.__members__.items()):
         return cls
-    if isinstance(vars(cls).get("__new_member__"), types.FunctionType) or issubclass(cls, enum.Flag):
-        return Missing(f"{cls.__name__}, an enum that makes its members itself,")
-    body = type(cls).__prepare__(cls.__name__, cls.__bases__)
-    kept = (types.FunctionType, property, staticmethod, classmethod)
-    for name, x in vars(cls).items():
-        if isinstance(x, kept) and name not in ("__new__", "__reduce_ex__", "_generate_next_value_"):
-            body[name] = x
-    body["__module__"] = cls.__module__
-    for name, value in values.items():
-        body[name] = value
-    return type(cls)(cls.__name__, cls.__bases__, body)
+    return Missing(f"{cls.__name__}, an enum of what the DSL or the kernel has,")

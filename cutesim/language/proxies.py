@@ -163,8 +163,6 @@ class Mapper:
         if original is not function and hasattr(original, "__wrapped__"):
             return names.Missing(f"a decorator between the DSL's own and {original.__name__}")
         by = original.__globals__.get("__name__")
-        if by == "functools" and hasattr(function, "dispatch"):
-            return Dispatched(function, self)
         if _is_foreign(by):
             return names.Missing(f"a function that {by} makes of {original.__name__}")
         return SimFunction(original, self)
@@ -376,23 +374,6 @@ class Cached:
 
     def __call__(self, *args, **kwargs):
         return self.start_call(args, kwargs)
-
-
-class Dispatched:
-    """What functools.singledispatch makes of a function: another one for each class of the first argument."""
-
-    def __init__(self, function, mapper: Mapper):
-        self._inner, self._mapper = function, mapper
-
-    def start_call(self, args, kwargs):
-        first = args[0] if args else None
-        kind = type(object.__getattribute__(first, "_original")) if isinstance(first, Twin) else type(first)
-        if kind.__module__.startswith(HERE):
-            raise not_simulated(f"singledispatch by a {kind.__name__}")
-        return control.call(self._mapper.map(self._inner.dispatch(kind)), *args, **kwargs)
-
-    def __call__(self, *args, **kwargs):
-        return call_now(self, *args, **kwargs)
 
 
 class ModuleTwin:

@@ -3,7 +3,7 @@
 | module                        | what                                                                          |
 |-------------------------------|-------------------------------------------------------------------------------|
 | `control`, `loops`, `joins`   | branches and loops under masks, calls that may block, joined names            |
-| `scheduler`, `progress`       | launches, batches of blocks, warps; the progress line of a long run                         |
+| `scheduler`                   | launches, batches of blocks, warps                                            |
 | `warps`, `barriers`           | shuffles, votes; barriers of warps and blocks                                 |
 | `cluster`, `mbarriers`        | clusters of blocks, mbarriers and their phases                                |
 | `asynchronous`, `pipeline`    | cp.async, bulk copies, st.async; cutlass.pipeline                             |

@@ -38,6 +38,7 @@ _COMBINE = {
     "add": lambda old, new: old + new,
     "max": np.maximum,
     "min": np.minimum,
+    "fmax": np.fmax,  # of floats, which cute.arch.atomic_max refuses
     "and": lambda old, new: old & new,
     "or": lambda old, new: old | new,
     "xor": lambda old, new: old ^ new,
@@ -104,7 +105,7 @@ def run_atomic(name: str, ptr: Pointer, val: Value | TensorSSA, sem=None, wanted
                 f"atomic_{name} of {width} x {dtype} at once: of vectors the simulator has atomic_add of 2 or 4 float32 in "
                 f"global memory (atom.global.add.v4.f32)",
             )
-    if dtype.is_float and name not in ("add", "exch", "cas"):
+    if dtype.is_float and name not in ("add", "exch", "cas", "fmax"):
         raise refused(f"atomic_{name} takes integers, not {dtype}; of floats there are atomic_add and atomic_exch")
     # PTX ISA, atom: float32 sums in global memory flush subnormal numbers, in shared memory they do not.
     settled = (

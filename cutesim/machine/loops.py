@@ -28,7 +28,6 @@ def check_budget() -> None:
     if not run.steps % 64:
         run.began = run.began or time.process_time()
         is_over = is_over or time.process_time() - run.began > SECONDS * max(1, run.max_steps / type(run).max_steps)
-        run.progress.say(f"{run.steps:,} loop steps in which no warp came to its end")
     if is_over:
         raise fail(
             "endless",

@@ -9,7 +9,7 @@
 A pipeline has two mbarriers a stage: the full ones, then the empty ones. What follows was read off the PTX of small kernels:
 warp 0 initialises them, a fence and a block barrier follow (a cluster barrier in a cluster), and producer_tail waits once for
 each stage. A producer's cp.async lands here with its arrival; that its own thread must not read it sooner is not checked.
-Not covered: `mcast_mode_mn`, Blackwell's pipelines; `PipelineOrder` is in `hopper.pipelines`.
+Not covered: `mcast_mode_mn`, Blackwell's pipelines.
 """
 
 from __future__ import annotations

@@ -31,7 +31,6 @@ from ..context import STATE, WARP, Group, NeedsWarps, fail, here, not_simulated
 from ..memory.log import Log
 from ..values.exact import Shadows
 from ..values.numeric import Value, constant_number
-from .progress import Progress
 
 SMEM_LIMIT = (
     232_448  # bytes a block may use on Hopper (227 KiB); CUDA C++ Programming Guide, table of compute capabilities
@@ -61,7 +60,6 @@ class RunState:
     steps: int = 0  # loop steps since a warp or a batch of blocks last came to its end
     most_steps: int = 0  # that any has needed
     began: float = 0.0  # what this process had used when they had been some; 0 = not asked yet
-    progress: Progress = field(default_factory=Progress)
     line_numbers: dict = field(default_factory=dict)
     snapshots: dict = field(default_factory=dict)
     snapshotting: bool = False
@@ -386,8 +384,6 @@ def _run_fast(kernel: KernelCall, launch: LaunchState, last: int) -> None:
         for _ in kernel.function.generator(kernel.args, kernel.kwargs):
             raise NeedsWarps
         STATE.run.came_to_an_end()
-        if STATE.run.recorder is None or first + batch < last:  # logs have yet to be played
-            STATE.run.progress.update(kernel.function.full_name, min(first + batch, last), last)
 
 
 def _run_warps(kernel: KernelCall, launch: LaunchState, last: int) -> None:
@@ -400,17 +396,16 @@ def _run_warps(kernel: KernelCall, launch: LaunchState, last: int) -> None:
             move.write()
         return
     clusters = list(range(0, last, per_cluster))
-    report = lambda done: run.progress.update(kernel.function.full_name, done * per_cluster, last)  # noqa: E731
     rng = random.Random(run.seed)
     if run.schedule == "reverse":
         clusters.reverse()
     elif run.schedule == "seeded":
         rng.shuffle(clusters)
     spinning = []  # (what belongs to them, their steps) of clusters that wait for another one
-    for done, first in enumerate(clusters):
+    for first in clusters:
         blocks = order[first : first + per_cluster]
         launch.open_batch(blocks)
-        steps = _run_cluster(kernel, launch, blocks, rng, lambda part, done=done: report(done + part))
+        steps = _run_cluster(kernel, launch, blocks, rng)
         waiting = next(steps, None)
         if spinning:
             aside = launch.put_aside()
@@ -490,15 +485,15 @@ def warps_of(kernel: KernelCall | Log, launch: LaunchState, blocks) -> list:
     return warps
 
 
-def _run_cluster(kernel: KernelCall, launch: LaunchState, blocks, rng, report):
-    """Run one cluster's warps to their ends; `report(part)` hears which part of them has ended.
+def _run_cluster(kernel: KernelCall, launch: LaunchState, blocks, rng):
+    """Run one cluster's warps to their ends.
 
     Yields (whether a warp came further since the last time, the warps) where all wait, and some for another block.
     """
     run, warps = STATE.run, warps_of(kernel, launch, blocks)
     if run.schedule == "reverse":
         warps.reverse()
-    every, further, loops = len(warps), False, STATE.loops
+    further, loops = False, STATE.loops
     while warps:
         if run.schedule == "seeded":
             rng.shuffle(warps)
@@ -517,7 +512,6 @@ def _run_cluster(kernel: KernelCall, launch: LaunchState, blocks, rng, report):
                 exit_warp(launch, warp)
                 warps.remove(warp)
                 run.came_to_an_end()
-                report(1 - len(warps) / every)
             finally:
                 STATE.loops = loops
         further = further or progress

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from dsl import arrays as k
 from real_compiler import compiler
-from running import MODES, UNTOUCHED, gives
+from running import UNTOUCHED, gives
 
 from cutesim import NotSimulated
 from cutesim.dialect import names
@@ -86,18 +86,6 @@ def test_an_mbarrier_is_polled(waits):
     gives(k.polled, x, wanted=x[::-1], waits=waits)
     for schedule in ("forward", "reverse"):
         assert "race" in kinds(simulate(k.polled, x, x.copy(), "no", schedule=schedule))
-
-
-def test_groups_take_turns():
-    x = normal(3, 2, 32)
-    wanted = np.zeros(32, np.float32)
-    for turn in range(6):
-        wanted = wanted * np.float32(2) + x[turn % 2]
-    gives(k.turns, x, wanted=wanted, modes=(*MODES, {"schedule": "seeded"}))
-    assert "race" in kinds(simulate(k.turns, x, np.zeros(32, np.float32), False))
-    assert "race" in kinds(simulate(k.turns, x, np.zeros(32, np.float32), True, 2))
-    with pytest.raises(NotSimulated, match="PipelineOrder in a dynamic"):
-        simulate(k.turns_in_a_loop, x)
 
 
 def test_words():
@@ -188,11 +176,6 @@ def test_the_compiler_takes_them():
     assert "cp.async.bulk.shared::cluster.global" in ptx(k.in_bulk, x.reshape(1, 128), x.reshape(1, 128))
     for waits, instruction in (("try", "try_wait"), ("test", "test_wait"), ("limit", "try_wait")):
         assert f"mbarrier.{instruction}.parity" in ptx(k.polled, x, x, waits)
-    assert ptx(k.turns, x.reshape(4, 32), x, True, 2).count("mbarrier.init") == 4
-    parities = re.findall(r"try_wait.parity.shared.b64 P1, \[%r\d+\], (%r\d+)", ptx(k.turns, x.reshape(4, 32), x))
-    assert len(parities) == 3 and parities[0] == parities[2] != parities[1]
-    found = len(set(re.findall(r"try_wait.parity.shared.b64 P1, (.*), 10000000", ptx(k.turns_in_a_loop, x))))
-    assert found == 1
     text = ptx(k.words, x, torch.zeros((10, 32)), whole)
     words = "ld.global.v4.b32 ld.acquire.gpu.global.b32 cvt.rn.bf16x2.f32 cvt.rn.satfinite.e4m3x2.f32"
     words += " 7199 shfl.sync.bfly membar.gl ex2.approx"

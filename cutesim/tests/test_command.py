@@ -73,7 +73,7 @@ def test_an_order_that_fails_is_told(said):
 
 
 def test_json_has_the_verdict_and_the_story(said):
-    status, text = said("hangs", "--orders", "all", "--json")
+    status, text = said("hangs", "--orders", "all", "--format", "json")
     data = json.loads(text)
     (run,) = data["runs"]
     assert (data["exit_status"], run["orders"]["verdict"]) == (status, "wrong") == (1, "wrong")

@@ -228,7 +228,7 @@ def test_other_results_than_the_reference_s_are_wrong(file, capsys):
         "wrong: 1 of 100 elements of out are not those of other: out[7] is 21 where it gives 22. In float64 the same steps give "
         "21: the formula is wrong, not the precision (exit status 4)"
     )
-    assert main([*words, "--json"]) == 4
+    assert main([*words, "--format", "json"]) == 4
     assert json.loads(capsys.readouterr().out)["verdict"] == "wrong"
 
 

@@ -19,28 +19,16 @@ def test_bits():
     ua, ub = a & 0xFFFFFFFF, b & 0xFFFFFFFF
     both = ua | ub << 32
     byte = lambda i: both >> np.int64(8 * i) & 255  # noqa: E731
-    low = lambda v: (v << 40) >> 40  # noqa: E731
-    sign, field, mask = np.where(byte(1) & 128, 255, 0), ua >> 5 & 127, (1 << 11) - 1 << 9
-    pairs = [(int(v), lane) for lane, v in enumerate(both.astype(np.uint64))]
+    sign = np.where(byte(1) & 128, 255, 0)
     wanted = [
         # selector 0x9706: nibbles 6, 0, 7 and 9, whose high bit asks for the sign of byte 1
         byte(6) | byte(0) << 8 | byte(7) << 16 | sign << 24,
         (a & b) | (~a & x[0]),  # 0xCA: a ? b : c
         [int(f"{v:032b}"[::-1], 2) for v in ua],
-        np.where(field & 64, field - 128, field),
-        (ub & ~mask) | (ua << 9 & mask),
-        [(v if v >= 0 else ~v).bit_length() - 1 for v in a.tolist()],
-        [v << lane >> 32 & 0xFFFFFFFF for v, lane in pairs],
-        [v >> lane & 0xFFFFFFFF for v, lane in pairs],
         a * b >> 32,
         a * b >> 20,
-        low(a) * low(b),
-        low(a) * low(b) + 5,
-        np.clip(2 * a, -(2**31), 2**31 - 1),
-        np.clip(a - b, -(2**31), 2**31 - 1),
         LANE % 31,
         (1 << LANE) - 1,
-        0xFFFFFFFF - ((1 << LANE) - 1),
         np.where(LANE < 7, a, b),
         LANE * 3 // 7 * 100 + LANE * 3 % 7,
     ]
@@ -59,7 +47,7 @@ def test_floats():
         np.rint(3 * x),
         0 * a + UNTOUCHED,
     ]
-    wanted += [np.expm1(a), np.cbrt(a), 0 * a + 2]
+    wanted += [0 * a + 2]
     gives(k.floats, x, wanted=wanted, rtol=5e-7, atol=1e-7)
 
 
@@ -89,12 +77,10 @@ def test_pointers_and_dialects():
 
 def test_lane_masks_and_atomics_of_floats():
     x = np.random.default_rng(5).standard_normal(32).astype(np.float32)
-    out, numbers = np.array([-9, 9, 0], np.float32), np.zeros((4, 32), np.int32)
+    out, numbers = np.array([-9, 0], np.float32), np.zeros((2, 32), np.int32)
     assert simulate(k.rest, x, out, numbers).ok
-    np.testing.assert_array_equal(out, [x.max(), x.min(), np.abs(x).max()])
-    below = (1 << (LANE + 1)) - 1
-    bits = lambda wide: wide.astype(np.uint32).view(np.int32)  # noqa: E731
-    wanted = [bits(below), bits(0xFFFFFFFF - below), 132 + 0 * LANE, LANE // 5 * 100 + LANE % 5]
+    np.testing.assert_array_equal(out, [x.max(), np.abs(x).max()])
+    wanted = [132 + 0 * LANE, LANE // 5 * 100 + LANE % 5]
     np.testing.assert_array_equal(numbers, wanted)
 
 
@@ -109,7 +95,7 @@ def test_names_that_stand_in_other_places_or_for_no_instruction():
     assert str(names.MATH.RoundingMode.NEAREST_EVEN) == "NEAREST_EVEN"
     assert names.CUTE.prefetch() is names.CUTE.testing.assert_() is names.ARCH.prefetch() is None
     assert names.NVGPU.CacheEvictionPriority is names.CUTE.CacheEvictionPriority
-    assert names.ARCH.total_smem_size and names.ARCH.dynamic_smem_size
+    assert names.ARCH.dynamic_smem_size
 
 
 def test_dynamic_shared_memory():
@@ -127,14 +113,14 @@ def test_every_tile_is_one_block_s():
 def test_the_compiler_takes_the_same(capfd):
     ptx, torch = compiler()
     numbers = lambda *shape: torch.zeros(shape, dtype=torch.int32)  # noqa: E731
-    assert "prmt" in ptx(k.bits, numbers(32), numbers(19, 32))
-    assert ".entry" in ptx(k.floats, torch.zeros(32), torch.zeros(11, 32))
+    assert "prmt" in ptx(k.bits, numbers(32), numbers(9, 32))
+    assert ".entry" in ptx(k.floats, torch.zeros(32), torch.zeros(9, 32))
     with pytest.raises(Exception, match="F32x2 intrinsics are not supported"):  # for Hopper
         ptx(k.packed, torch.zeros(32), torch.zeros(9, 32))
     text = ptx(k.pointers, numbers(128), numbers(5, 32), numbers(1))
     assert "red.relaxed.gpu.global.add.s32" in text or "red.relaxed.gpu.add.s32" in text
     assert "st.release.gpu" in ptx(raised(), numbers(1), numbers(32), numbers(32))
-    assert ".entry" in ptx(k.rest, torch.zeros(32), torch.zeros(3), numbers(4, 32))
+    assert ".entry" in ptx(k.rest, torch.zeros(32), torch.zeros(2), numbers(2, 32))
     assert ".entry" in ptx(k.dynamic, numbers(32))
     assert ".entry" in ptx(k.tiles, numbers(4, 3, 2))
     capfd.readouterr()

@@ -323,12 +323,6 @@ def test_composition_is_the_sum_of_its_modes_or_is_refused(lhs, rhs):
 
 
 @examples
-@given(layouts(extents=POWERS), layouts(extents=POWERS))
-def test_composition_of_powers_of_two_is_never_refused(lhs, rhs):
-    assert by_hand(algebra.composition(lhs, rhs)) == [lhs(i) for i in by_hand(rhs)]
-
-
-@examples
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 9), st.integers(1, 9))
 def test_ragged_tiles_reach_every_element_at_its_coordinate(m, n, tile_m, tile_n):
     tiles = algebra.zipped_divide(la.make_identity_layout((m, n)), (tile_m, tile_n))

@@ -1,74 +1,20 @@
-"""Long runs: the line that shows how far one is, Ctrl-C, and what counts as endless."""
+"""Long runs: Ctrl-C, and what counts as endless."""
 
 import _thread
-import io
 import signal
 import sys
 import threading
 import time
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from dsl import bounds, language
 
 from cutesim.context import STATE
-from cutesim.machine import loops, progress
+from cutesim.machine import loops
 from cutesim.simulation import simulate
 
 X = np.arange(128, dtype=np.float32)
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def written(monkeypatch, stream, **options) -> str:
-    """What a run of two blocks writes to `stream` as stderr if no run is too short for a word."""
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
-    monkeypatch.setattr(progress, "EVERY", 0.0)
-    monkeypatch.setattr(sys, "stderr", stream)
-    x = np.zeros((2, 20), np.float32)
-    simulate(bounds.element, x, x.copy(), True, **options)
-    return stream.getvalue()
-
-
-@pytest.mark.parametrize("check", [True, False])
-def test_a_long_run_shows_one_line_and_takes_it_away(monkeypatch, check):
-    text = written(monkeypatch, Terminal(), check=check)
-    lines = text.split("\r")
-    assert "\n" not in text and lines[0] == lines[-1] == ""
-    shown = [line.rstrip() for line in lines if line.strip()]
-    if check:
-        wanted = ["simulating element: 50 % of 2 blocks", "simulating element: 100 % of 2 blocks"]
-        assert shown[:2] == wanted
-    else:
-        assert shown == ["simulating element: 100 % of 2 blocks"]
-    assert lines[-2].strip() == "" and len(lines[-2]) == len(shown[-1])
-
-
-def test_a_short_run_shows_nothing(monkeypatch):
-    stream = Terminal()
-    monkeypatch.setattr(sys, "stderr", stream)
-    simulate(language.two_kernels, X[:32], np.zeros(32, np.float32))
-    assert stream.getvalue() == ""
-
-
-def test_a_file_and_a_build_get_nothing(monkeypatch):
-    assert written(monkeypatch, io.StringIO()) == ""
-    monkeypatch.setenv("QUACK_TUTORIAL_PROGRESS", "0")
-    assert written(monkeypatch, Terminal()) == ""
-
-
-def test_a_notebook_has_an_output_that_ends_empty_and_nothing_on_stderr(monkeypatch):
-    display = pytest.importorskip("IPython.display", reason="IPython is not installed")
-    shown = []
-    output = SimpleNamespace(update=lambda data, raw: shown.append(data["text/plain"]))
-    monkeypatch.setattr(display, "display", lambda data, **_: output.update(data, True) or output)
-    stream = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})()
-    assert written(monkeypatch, stream) == ""
-    assert "100 % of 2 blocks" in shown[1] and shown[-1] == ""
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ FOUND = re.findall(r"^\| \[.+\| ([^|]+) \| `(\w+)` \| ([a-z ]+) \| (0\.\d+) \|$"
 def test_a_bug_of_the_field_is_found_as_the_readme_says(wrong, case, kind, seconds, capsys):
     for _ in range(2):  # the first loads torch, where it is installed
         start = time.process_time()
-        words = [f"{field.__file__}:{case}", "x=f32:128", "out=f32:128", "--json"]
+        words = [f"{field.__file__}:{case}", "x=f32:128", "out=f32:128", "--format", "json"]
         assert command.main(["check", *words]) == 1
         (run,) = json.loads(capsys.readouterr().out)["runs"]
         assert {finding["kind"] for finding in run["findings"]} == {kind}

@@ -182,13 +182,6 @@ def test_a_tree_gives_the_result_to_one_lane():
     assert "1 of 32 lanes hears its whole group" in str(chain)
 
 
-def test_a_missing_round_is_seen():
-    (chain,) = rounds(16, 8, 4, 2).chains
-    assert len(chain.groups) == 2
-    (chain,) = rounds(1, 2, 16, 4, 24).chains  # 24 where 8 should be: connected all the same
-    assert len(chain.groups) == 1 and chain.complete.all()
-
-
 def test_a_broadcast_replaces_what_lanes_had():
     (chain,) = rounds(7, kind=ShuffleKind.IDX).chains
     assert (chain.held[-1] == (np.arange(32) == 7)).all()
@@ -198,12 +191,6 @@ def test_two_reductions_are_two_chains():
     assert [len(chain.events) for chain in rounds(16, 8, 4, 2, 1, 16, 8, 4, 2, 1).chains] == [5, 5]
     # side by side
     assert [len(chain.events) for chain in rounds(16, 16, 8, 8, 4, 4, 2, 2, 1, 1).chains] == [5, 5]
-
-
-def test_idle_lanes_are_left_out():
-    (chain,) = rounds(2, 1, lanes=range(4)).chains
-    assert chain.groups == ((0, 1, 2, 3),)
-    assert chain.complete.sum() == 4
 
 
 # ---- clusters, barriers, totals -------------------------------------------------------------------------------------

@@ -58,16 +58,11 @@ function flush(cell) {
   if (isFirst) clear(cell);
   cell.output.hidden = false;
   for (const [kind, text] of joined(cell.pieces.splice(0))) {
-    const before = cell.last;
-    if (kind === "text" && before?.kind === "text") {
-      before.node.querySelector("pre").append(text);
+    if (kind === "text" && cell.last?.kind === "text") {
+      cell.last.node.querySelector("pre").append(text);
       continue;
     }
     finishText(cell);
-    if (kind === "cut" && before?.kind === "cut") {
-      before.node.textContent = text;
-      continue;
-    }
     const node = kind === "html" ? figure(text) : words(kind, text);
     cell.onGpu.length ? cell.onGpu[0].before(node) : cell.output.append(node);
     if (kind === "chart") node.after(...cell.figures);

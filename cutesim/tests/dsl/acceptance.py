@@ -600,13 +600,6 @@ REFUSED = write(
 where_mixed:
     w = cute.where(v > 0.0, v.to(cutlass.BFloat16), v)
     out[0] = w[0].to(cutlass.Float32)
-where_with_int:
-    w = cute.where(v > 0.0, v, 0)
-    out[0] = w[0]
-where_bf16_with_float:
-    v = cute.make_tensor(x.iterator, cute.make_layout(4)).load().to(cutlass.BFloat16)
-    w = cute.where(v > v, v, 0.0)
-    out[0] = w[0].to(cutlass.Float32)
 where_of_two_numbers:
     w = cute.where(v > 0.0, 1.0, 0.0)
     out[0] = w[0]
@@ -615,9 +608,6 @@ where_of_one_condition:
     out[0] = w
 atomic_max_of_floats: cute.arch.atomic_max(out.iterator, x[0])
 exp_of_int: out[tidx] = cute.math.exp(tidx)
-exp_of_ints:
-    v = cute.make_tensor(x.iterator, cute.make_layout(4)).load().to(cutlass.Int32)
-    out[0] = cute.math.exp(v)[0]
 # register vectors
 vector_sliced_at_lane:
     v = cute.make_tensor(x.iterator, cute.make_layout((4, 2))).load()
@@ -644,11 +634,6 @@ rebind_layout:
     if tidx < 16:
         t = cute.make_tensor(x.iterator, cute.make_layout(8, stride=2))
     out[tidx] = t[3]
-rebind_type:
-    t = cute.make_rmem_tensor(4, cutlass.Float32)
-    if tidx < 16:
-        t = cute.make_rmem_tensor(4, cutlass.Int32)
-    out[tidx] = cutlass.Float32(t[3])
 rebind_alignment:
     t = x
     for i in range(4):
@@ -666,10 +651,6 @@ object_set:
         b.v = b.v + 1.0
     out[tidx] = b.v
 method_of_a_parameter: reads(READER, x, out, tidx)
-method_of_a_string:
-    reader = "abc"
-    if tidx > 3:
-        out[tidx] = cutlass.Float32(len(reader.upper()))
 list_type_change:
     held = [0, 1]
     if tidx < 16:
@@ -718,15 +699,6 @@ literal_after_if:
     if tidx < 99:
         a = cutlass.Int32(2)
     out[tidx] = cutlass.const_expr(a) * 1.0
-literal_as_if:
-    if cutlass.Int32(3) > 2:
-        y = x[tidx]
-    out[tidx] = y
-plain_if_returns:
-    a = 3
-    if a > 2:
-        return
-    out[tidx] = x[tidx]
 untaken_if_returns:
     if tidx >= 32:
         return
@@ -736,16 +708,6 @@ untaken_if_breaks:
         if tidx >= 32:
             if tidx >= 64:
                 break
-        out[tidx] = x[tidx] + i
-untaken_if_allocates:
-    if tidx >= 32:
-        buffer = smem.allocate_tensor(cutlass.Float32, cute.make_layout(32), 16)
-        buffer[tidx] = x[tidx]
-    out[tidx] = x[tidx]
-plain_if_breaks:
-    for i in cutlass.range_constexpr(4):
-        if i == 2:
-            break
         out[tidx] = x[tidx] + i
 plain_while_makes_dynamic:
     n = 3

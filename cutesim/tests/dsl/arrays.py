@@ -38,7 +38,9 @@ _copied(atom: cute.CopyAtom, source, out, *, waits):
     cute.arch.mbarrier_init_fence()
     cute.arch.barrier()
     tile = cute.local_tile(source, (8, 32), (1, 1))
-    cutlass.block.block_copy(atom, cute.group_modes(tile, 0, 2), cute.group_modes(s, 0, 2), tma_bar_ptr=bar)
+    tiles = cute.group_modes(s, 0, 2), cute.group_modes(tile, 0, 2)
+    target, part = cute.nvgpu.cpasync.tma_partition(atom, 0, cute.make_layout(1), *tiles)
+    cute.copy(atom, part, target, tma_bar_ptr=bar)
     if cutlass.const_expr(waits):
         cute.arch.mbarrier_wait(bar, 0)
     four = cute.make_copy_atom(cute.nvgpu.CopyUniversalOp(), Float32, num_bits_per_copy=128)
@@ -266,37 +268,6 @@ polled(x, out, waits: Constexpr = 'try') @launched(64, passing=True):
             while not primitives.mbarrier_try_wait_parity(bar, 0):
                 pass
         out[t - 32] = shared[63 - t]
-turns(x, out, waits: Constexpr = True, rounds: Constexpr = 1) @launched(64, passing=True):
-    """Two warps change the same numbers by turns, three times each; of two rounds the first warp may be ahead."""
-    storage = smem.allocate_array(Int64, 4)
-    total = smem.allocate_tensor(Float32, cute.make_layout(32), 16)
-    warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
-    order = pipeline.PipelineOrder.create(
-        barrier_storage=storage,
-        depth=rounds,
-        length=2,
-        group_id=warp,
-        producer_group=pipeline.CooperativeGroup(pipeline.Agent.Thread, 32),
-    )
-    lane = t % 32
-    for i in cutlass.range_constexpr(3):
-        if cutlass.const_expr(waits):
-            order.wait()
-        before = Float32(0.0)
-        if i + warp > 0:
-            before = total[lane]
-        total[lane] = before * 2.0 + x[warp, lane]
-        order.arrive()
-    if warp == 1:
-        out[lane] = total[lane]
-turns_in_a_loop(out) @launched(64):
-    storage = cutlass.memory.SmemAllocator().allocate_array(Int64, 2)
-    warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
-    who = pipeline.CooperativeGroup(pipeline.Agent.Thread, 32)
-    order = pipeline.PipelineOrder.create(barrier_storage=storage, depth=1, length=2, group_id=warp, producer_group=who)
-    for _ in cutlass.range(3):
-        order.wait()
-        order.arrive()
 words(x, out, count):
     four = primitives.load_ext(x.iterator + 4 * (t % 8), dtype=Int32, count=4)
     out[0, t] = four.bitcast(Float32)[1]

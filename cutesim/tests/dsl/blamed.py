@@ -59,42 +59,6 @@ class Scaled:
 SCALED = Scaled(3)
 
 
-def helper_of_part(x):
-    cute.arch.third_gap(x)
-
-
-class Part:
-    def __init__(self):
-        self.helper = helper_of_part
-
-    @cute.kernel
-    def kernel(self, x: cute.Tensor):
-        self.method(x)
-        self.helper(x)
-
-    def method(self, x):
-        cute.arch.first_gap(x)
-        self.static(x)
-
-    @staticmethod
-    def static(x):
-        cute.arch.second_gap(x)
-
-
-class Base:
-    @cute.jit
-    def __call__(self, x: cute.Tensor, out: cute.Tensor):
-        self.part.kernel(x).launch(grid=[1, 1, 1], block=[32, 1, 1])
-
-
-class Whole(Base):
-    def __init__(self):
-        self.part = Part()
-
-
-gaps_behind_self = Whole()
-
-
 @cute.kernel
 def copy_kernel(x: cute.Tensor, out: cute.Tensor):
     tidx, _, _ = cute.arch.thread_idx()
@@ -212,4 +176,3 @@ unknown_argument:
 pointer_operator: out[0] = cute.make_tensor(x.iterator @ 1, 1)[0]
 """,
 )
-LACKING += ["gaps_behind_self"]

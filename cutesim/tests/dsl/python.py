@@ -37,14 +37,6 @@ class Frozen:
     k: int = 3
 
 
-class Kind(enum.Enum):
-    INT = cutlass.Int32
-    FLOAT = cutlass.Float32
-
-    def size(self):
-        return self.value.width // 8
-
-
 class Colour(enum.IntEnum):
     RED = 1
     GREEN = 2
@@ -59,11 +51,7 @@ TABLES, FROZEN = Tables(), Frozen()
 WIDTHS = {cutlass.Float32: 4, cutlass.Int32: 44}
 STARTS = {cute.arch.fmax: 3, cutlass.max: 5, operator.add: 7}
 FOLDS = {cute.ReductionOp.MAX: 3}
-DEFAULTS = collections.defaultdict(int, {cutlass.Int32: 6})
-ORDERED = collections.OrderedDict(x=cutlass.Int32)
-PROXY = types.MappingProxyType({cutlass.Int32: 8})
 TYPES = frozenset([cutlass.Int32, cutlass.Float32])
-RECENT = collections.deque([cutlass.Float32, cutlass.Int32], maxlen=2)
 NAMES = types.SimpleNamespace(dtype=cutlass.Int32)
 COUNT = itertools.count(5)
 ITERATOR = iter([cutlass.Int32])
@@ -143,16 +131,6 @@ class Generic(typing.Generic[typing.TypeVar("T")]):
 
 
 MINE, SLOTS = Mine(3), Slots(4)
-
-
-@functools.singledispatch
-def kind(x):
-    return 1
-
-
-@kind.register
-def _(x: str):
-    return 2
 
 
 def scaled(k=None):
@@ -268,28 +246,23 @@ HOLDER = operator.itemgetter(cutlass.Int32)
 write(
     globals(),
     """
-containers = [44, 44, 573, 3, 5, 6, 3, 8, 0, 1, 1, 8, 3, 41, 3, 70, 1, 1, 7]:
+containers = [44, 44, 573, 3, 5, 0, 1, 8, 3, 3, 70, 1, 1, 7]:
     mine = out.element_type
     out[0] = Int32(WIDTHS.get(mine, 1))
     out[1] = Int32(WIDTHS[mine])
     out[2] = Int32(STARTS.get(cute.arch.fmax, 1) + 10 * STARTS.get(operator.add, 1) + 100 * STARTS.get(cutlass.max, 1))
     out[3] = Int32(FOLDS.get(cute.ReductionOp.MAX, 1))
     out[4] = Int32(TABLES.table.get(mine, 1))
-    out[5] = Int32(DEFAULTS[mine])
-    out[6] = Int32(ORDERED["x"](3.7))
-    out[7] = Int32(PROXY.get(mine, 1))
-    out[8] = Int32(TYPES.isdisjoint({mine}))
-    out[9] = Int32(RECENT[1] is mine)
-    out[10] = Int32(NAMES.dtype is mine)
-    out[11] = Int32(1 if CONFIG.dtype is mine else 2) + CONFIG.n
-    out[12] = Int32(OLD_CONFIG.dtype(OLD_CONFIG.n))
-    out[13] = Int32(1 if mine is Kind.INT.value else 2) + 10 * Kind.FLOAT.size()
-    out[14] = Int32(Colour.GREEN + Colour.RED.squared())
-    out[15] = CONFIG.tenfold()
-    out[16] = Int32([cutlass.Float32, cutlass.Int32].index(mine))
-    out[17] = Int32(len(TYPES & {mine}))
-    out[18] = Int32(GETTER(CONFIG))
-classes = [9, 21, 411, 33, 4, 4, 105, 51, 111, 101, 12, 8, 9, 13, 1, 10, 26, 4, 17]:
+    out[5] = Int32(TYPES.isdisjoint({mine}))
+    out[6] = Int32(NAMES.dtype is mine)
+    out[7] = Int32(1 if CONFIG.dtype is mine else 2) + CONFIG.n
+    out[8] = Int32(OLD_CONFIG.dtype(OLD_CONFIG.n))
+    out[9] = Int32(Colour.GREEN + Colour.RED.squared())
+    out[10] = CONFIG.tenfold()
+    out[11] = Int32([cutlass.Float32, cutlass.Int32].index(mine))
+    out[12] = Int32(len(TYPES & {mine}))
+    out[13] = Int32(GETTER(CONFIG))
+classes = [9, 21, 411, 33, 4, 4, 105, 51, 111, 101, 8, 9, 13, 1, 10, 26, 4, 17]:
     out[0] = Int32(MINE.scale())
     out[1] = Int32(Mine.made().scale())
     out[2] = Int32(type(MINE) is Mine) + 10 * Int32(MINE.__class__ is Mine) + 100 * len(type(MINE).__name__)
@@ -306,17 +279,16 @@ classes = [9, 21, 411, 33, 4, 4, 105, 51, 111, 101, 12, 8, 9, 13, 1, 10, 26, 4, 
         + 100 * Int32(dataclasses.is_dataclass(FROZEN))
     )
     out[9] = Int32(callable(remembered)) + 10 * Int32(callable(MINE)) + 100 * Int32(callable(Mine))
-    out[10] = Int32(kind("a") + 10 * kind(3))
-    out[11] = Int32(remembered(3) + remembered(3))
-    out[12] = Int32(sum(map(Base.scale, [Base(1), Base(2)])) + sorted([3, 1], key=lambda z: -z)[0])
-    out[13] = Int32(operator.attrgetter("k")(MINE) + operator.methodcaller("scale")(MINE))
+    out[10] = Int32(remembered(3) + remembered(3))
+    out[11] = Int32(sum(map(Base.scale, [Base(1), Base(2)])) + sorted([3, 1], key=lambda z: -z)[0])
+    out[12] = Int32(operator.attrgetter("k")(MINE) + operator.methodcaller("scale")(MINE))
     changed = Tables(1)
     changed.table = 2
-    out[14] = Int32(changed == Tables(2)) + 10 * Int32(changed == Tables(1))
-    out[15] = Int32(isinstance(remembered, types.FunctionType)) + 10 * Int32(isinstance(fresh, types.FunctionType))
-    out[16] = Int32(MINE.remembered(3) + len(fresh.__name__) + len(f"{Colour.RED!r}"))
-    out[17] = Int32(Generic[int](4).v)
-    out[18] = Int32(len(f"{FROZEN}") + scaled()(3))
+    out[13] = Int32(changed == Tables(2)) + 10 * Int32(changed == Tables(1))
+    out[14] = Int32(isinstance(remembered, types.FunctionType)) + 10 * Int32(isinstance(fresh, types.FunctionType))
+    out[15] = Int32(MINE.remembered(3) + len(fresh.__name__) + len(f"{Colour.RED!r}"))
+    out[16] = Int32(Generic[int](4).v)
+    out[17] = Int32(len(f"{FROZEN}") + scaled()(3))
 decorators:
     @plus_hundred
     def inner(x):
