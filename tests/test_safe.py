@@ -98,7 +98,7 @@ PYTHON = {
     "importScripts": ("import js\njs.importScripts('ELSEWHERE/x.js')", MISSING),
     "sendBeacon": ("import js\njs.navigator.sendBeacon('ELSEWHERE/x')", MISSING),
     "another worker": ("import js\njs.Worker.new('/_static/run/worker.js')", MISSING),
-    "what the service worker answers with": ("import js\njs.caches.open('x')", MISSING),
+    "kept copies": ("import js\njs.caches.open('x')", MISSING),
     "a database": ("import js\njs.indexedDB.open('x')", MISSING),
     "files": ("import js\njs.navigator.storage.getDirectory()", MISSING),
     "a file system": ("import js\njs.self.webkitRequestFileSystemSync(0, 9)", MISSING),

@@ -81,7 +81,6 @@ export async function accessibility(page, part = "html", rules = null) {
     .map((rule) => `${rule.id} (${rule.impact}): ${rule.help}; ` + rule.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)).join(" | "));
 }
 
-// Contexts have no service worker unless they ask for one: no slow line and no refusal of requests would reach what it fetches.
 export function launch() {
   return chromium.launch({
     executablePath: options.chromium,
