@@ -20,6 +20,7 @@ What is timed stands in `quack_tutorial.operations`, how in `quack_tutorial.timi
 | `cheats`        | a dozen ways to fool a benchmark, and the checks that catch them                         |
 | `memory`        | `quack-tutorial memory`: latencies and bandwidths of the memory hierarchy                |
 | `head`          | `quack-tutorial head`: a model's head and its loss, with the logits whole or in pieces   |
+| `states`        | `quack-tutorial states`: calls at sizes that no sweep had, in three states of L2         |
 | `training`      | `quack-tutorial model`: a small transformer trained with each implementation             |
 | `profile`       | `quack-tutorial profile`: Nsight Compute's counters, kept as a record                    |
 | `lines`         | `quack-tutorial lines`: the same by the line of a kernel's source                        |
@@ -51,6 +52,7 @@ COMMANDS = (
     ),
     ("profile", "count with Nsight Compute what our kernels and others do, on this machine's GPU", "bench.profile"),
     ("lines", "count with Nsight Compute where warps wait, line by line of a kernel's source", "bench.lines"),
+    ("states", "time calls at sizes drawn from a seed, in three states of L2, on this machine's GPU", "bench.states"),
     ("head", "time a model's head and its loss, logits whole and in pieces, on this machine's GPU", "bench.head"),
 )
 

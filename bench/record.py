@@ -65,6 +65,7 @@ ITEMS = (
     Item("ladders", f"bench all --ladder {GRID}", 17),
     Item("model", "model --out {folder}/model.json", 150),
     Item("head", "head --out {folder}/head.json", 60, needs=LIBRARIES),
+    Item("states", "states --out {folder}/states.json", 540, needs=LIBRARIES),
     # With kernels that an earlier process has compiled and kept.
     Item("host", "host --out {folder}/host/loaded.json", 60, "host --calls 1 --repeats 1"),
     Item("peers", f"bench all --n 1024,4096,16384,65536,262144 --m grid {PEERS} {GRID}", 18, needs=LIBRARIES),

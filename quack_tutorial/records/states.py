@@ -8,8 +8,7 @@
 
 In `hint`, which compares loads with and without it: `read` is a read of 256 MB, `mul` an element-wise copy, and `mm64` and `mm512`
 are products of so many terms. Cells were drawn from a seed: types, lengths (models' own, multiples of 64 and of 8, odd ones; every
-third a power of 2) and rows. Where a record has `takes`, a call was timed in so many turns, others' between them, and the least
-median counts: what disturbs one turn does not disturb the next.
+third a power of 2) and rows.
 """
 
 from __future__ import annotations
