@@ -44,6 +44,7 @@ ROOMS = {
         "ops timing cost plain_kernels",
         "model parallel figures",
         "notebook openings line_by_line replace cli",
+        "live",
     ),
 }
 # Who may import the heavy ones when it is loaded; torch may be imported in a function that is handed a tensor of it.
@@ -52,7 +53,9 @@ MAY_LOAD = {
     "quack_tutorial.compiler": {"cutlass", "cuda", "torch"},
     "quack_tutorial.occupancy": {"cutlass", "cuda", "torch"},
     "quack_tutorial.figures": {"matplotlib"},
-    **{f"quack_tutorial.{room}": {"torch"} for room in ("model", "ops", "parallel", "plain_kernels", "replace")},
+    **{
+        f"quack_tutorial.{room}": {"torch"} for room in ("live", "model", "ops", "parallel", "plain_kernels", "replace")
+    },
     "quack_tutorial.timing": {"cuda", "torch"},
     "bench": {"cuda", "torch"},
 }

@@ -126,6 +126,7 @@ for (const figure of players) {
     await keeps(node, `${title}, ${await node.evaluate((one) => one.tagName)}`);
   }
 }
+for (const handle of await page.locator(".jupyter-widgets .noUi-handle").all()) await keeps(handle, "a slider of ipywidgets");
 for (const summary of await page.locator(".qt-break summary").all()) {
   await summary.scrollIntoViewIfNeeded();
   await summary.click();
