@@ -269,7 +269,7 @@ def test_the_install_page_s_commands_are_understood(root):
     commands = commands_of(root, "book/setup.md")
     of_ours = (re.match(r"(?:\.venv[/\\]\S+[/\\])?quack-tutorial (.*)", line) for line in commands)
     ours = [found[1].split() for found in of_ours if found]
-    assert {"doctor", "lab", "simulate", "bench"} <= {words[0] for words in ours}
+    assert {"doctor", "lab", "bench"} <= {words[0] for words in ours}
     modules = {name: module for name, _, module in cli.commands_of()}
     for name, *words in ours:
         parser = cli._Parser()

@@ -172,7 +172,6 @@ def test_the_copies_are_the_whole_book_and_its_links_hold(tmp_path, monkeypatch,
     assert not [name for name, content in found.items() if b"BEGIN SOLUTION" in content]
     assert "book/trust.ipynb" in found and b"Cells compute what this page shows" in found["book/trust.ipynb"]
     assert b"(../book/trust.ipynb)" in found["notebooks/04-warp-reduce.ipynb"]
-    assert b"type `make book`" in found["book/layout-playground.md"]
     for name, words in {"setup": b"make lab EXTRAS=book,test", "help": b"cff-version"}.items():
         assert words in found[f"book/{name}.md"] and b"<a " not in found[f"book/{name}.md"]
     if importlib.util.find_spec("ipykernel"):
