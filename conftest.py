@@ -62,7 +62,6 @@ SLOW = (
     "tests/test_jupyter.py",
     "tests/test_wheel.py",
     "tests/test_print_book.py::test_chromium",
-    "tests/test_playground.py",
     "tests/test_workbench.py::test_the_server",
     "tests/test_predictions.py::test_predictions_by_keyboard",
     "tests/test_run_in_page.py",

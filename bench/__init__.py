@@ -18,16 +18,13 @@ What is timed stands in `quack_tutorial.operations`, how in `quack_tutorial.timi
 | `command`       | `quack-tutorial bench`                                                                   |
 | `results`       | `quack-tutorial results`: what the records say, worst cells first                        |
 | `cheats`        | a dozen ways to fool a benchmark, and the checks that catch them                         |
-| `pitfalls`      | `quack-tutorial pitfalls`: a kernel timed in ways that mislead, and in ways that do not  |
 | `memory`        | `quack-tutorial memory`: latencies and bandwidths of the memory hierarchy                |
 | `head`          | `quack-tutorial head`: a model's head and its loss, with the logits whole or in pieces   |
 | `states`        | `quack-tutorial states`: calls at sizes that no sweep had, in three states of L2         |
 | `training`      | `quack-tutorial model`: a small transformer trained with each implementation             |
 | `profile`       | `quack-tutorial profile`: Nsight Compute's counters, kept as a record                    |
 | `lines`         | `quack-tutorial lines`: the same by the line of a kernel's source                        |
-| `levels`        | `quack-tutorial levels`: the kernels of chapter 16                                       |
 | `record`        | `quack-tutorial record`: all that the book shows of a card, as far as it is missing      |
-| `precompile`    | compiles for a GPU on a machine without one                                              |
 | `architectures` | what compiles for which generation of GPUs                                               |
 | `releases`      | what releases of CuTe DSL make of the same programs                                      |
 | `this_gpu`      | `this_machine`: the reader's own points beside the recorded ones                         |
@@ -53,14 +50,8 @@ COMMANDS = (
         "train a small transformer with each implementation of its norms and loss, on this machine's GPU",
         "bench.training",
     ),
-    (
-        "pitfalls",
-        "time one kernel in ways that mislead and in ways that do not, on this machine's GPU",
-        "bench.pitfalls",
-    ),
     ("profile", "count with Nsight Compute what our kernels and others do, on this machine's GPU", "bench.profile"),
     ("lines", "count with Nsight Compute where warps wait, line by line of a kernel's source", "bench.lines"),
-    ("levels", "time the kernels of chapter 16 beside the softmax that ships, on this machine's GPU", "bench.levels"),
     ("states", "time calls at sizes drawn from a seed, in three states of L2, on this machine's GPU", "bench.states"),
     ("head", "time a model's head and its loss, logits whole and in pieces, on this machine's GPU", "bench.head"),
 )

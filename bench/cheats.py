@@ -2,7 +2,7 @@
 
 A candidate is a callable (x, out): it reads x, (M, N) float32, and has written softmax of each row to out when it returns. `naive`
 is the benchmark that one writes first, and that each cheat gets past. `caught` runs every check of `CHECKS`; none may object to
-`honest`. All of them run on CPU tensors; what takes a GPU (another stream, a warm L2) is in `pitfalls`.
+`honest`. All of them run on CPU tensors; what takes a GPU (another stream, a warm L2) is recorded: `records.pitfalls`.
 
 | check           | does                                                                                        |
 |-----------------|---------------------------------------------------------------------------------------------|

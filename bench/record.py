@@ -6,10 +6,9 @@
     quack-tutorial record --by RECORDER ...      # what depends on no card, or is recorded by hand: see `recorders`
 
 The items are commands of `quack-tutorial`, each in a process of its own, which write into the card's folder of records; they are
-in the order in which pages miss them. Each goes on where an earlier call was stopped. Kernels that would be compiled one by one are
-compiled first, on all cores. The minutes are an estimate, from what an H100 with 16 cores and 12 to 14 workers took in November
-2026: 5 s a cell of up to 8192 columns, most of it with the GPU; of longer rows 10 to 30 s, since few such cells fit into its memory
-at once.
+in the order in which pages miss them. Each goes on where an earlier call was stopped. The minutes are an estimate, from what an
+H100 with 16 cores and 12 to 14 workers took in November 2026: 5 s a cell of up to 8192 columns, most of it with the GPU; of longer
+rows 10 to 30 s, since few such cells fit into its memory at once.
 """
 
 from __future__ import annotations
@@ -57,15 +56,13 @@ class Item:
     name: str
     words: str
     seconds: float
-    first: str = ""  # a command that compiles its kernels
+    first: str = ""  # a command that compiles and keeps its kernels
     needs: tuple[str, ...] = ()  # modules without which it would say too little
 
 
 ITEMS = (
-    Item("memory", "memory --out {folder}/memory.json", 100, "precompile memory"),
+    Item("memory", "memory --out {folder}/memory.json", 135),
     Item("ladders", f"bench all --ladder {GRID}", 17),
-    Item("levels", "levels --out {folder}/levels.json", 25),
-    Item("pitfalls", "pitfalls --out {folder}/pitfalls.json", 60),
     Item("model", "model --out {folder}/model.json", 150),
     Item("head", "head --out {folder}/head.json", 60, needs=LIBRARIES),
     Item("states", "states --out {folder}/states.json", 540, needs=LIBRARIES),
@@ -209,8 +206,7 @@ def measure(items, folder: Path, args, start=None, here=None) -> int:
 
 def python_of(command: str) -> list[str]:
     """How a command of an item is started."""
-    known = recorders() | {"precompile": ["-m", "bench.precompile"]}
-    return [sys.executable, *known.get(command, ["-m", "quack_tutorial.cli", command])]
+    return [sys.executable, *recorders().get(command, ["-m", "quack_tutorial.cli", command])]
 
 
 def words_of(item: Item, folder: Path, workers: int) -> list[str]:

@@ -6,7 +6,6 @@
 | `compile_for(host_fn, *args)`     | a GPU            | a callable on CUDA tensors, compiled once                    |
 | `ptx(host_fn, *args)`             | the DSL          | the PTX text for an architecture                             |
 | `ptx_with_lines(host_fn, *args)`  | the DSL          | the same with the line of the source that each part is from  |
-| `precompile(host_fn, *args)`      | the DSL          | kept on disk what `compile_for` and `ptx` give on a GPU's machine |
 | `ptx_hash(text)`                  | nothing          | sha256 of what the PTX says, without comments and line info  |
 
 Where an argument stands for a tensor, a `TensorSpec` can describe it: which sizes are fixed when the kernel is compiled
@@ -46,7 +45,6 @@ ARCHITECTURES = ("sm_80", "sm_86", "sm_89", HOPPER_ARCH, "sm_100a", "sm_103a", "
 # What the compiler says of instructions that an architecture lacks: of clusters and bulk copies, of vectors' atomics, of others.
 REFUSED = re.compile(r"CONFIG_UNSUPPORTED_ARCH|NVVM backend compilation failed|requires\s+\.target sm_9")
 PTX_SUFFIX = ".ptx"  # of PTX that is kept beside kernels
-PLACE = "QUACK_TUTORIAL_CACHE_PLACE"  # the environment's name for machines that share kept kernels, see `precompile`
 DUMP_FOLDER = "CUTE_DSL_DUMP_DIR"  # the environment's name for where CuTe DSL writes files, PTX among them
 LOADED = "kernel_of_a_reader"
 MAX_ALIGNMENT = 16  # bytes; wider than this no load or store of Hopper asks for
@@ -232,30 +230,9 @@ def _symbol(name):
     return f"kernel_{name}"
 
 
-def precompile(host_fn, *args) -> bool:
-    """Compile `host_fn` for Hopper and keep it and its PTX on disk, if they are not yet there; no GPU is needed.
-
-    `args` as for `compile_for`. False if nothing was compiled. Another machine finds it if `PLACE` says the same there, and
-    CuTe DSL and the minor version of Python are the same.
-    """
-    args, key = _made_from(host_fn, args)
-    if not kernel_cache.folder():
-        raise ValueError(f"precompile keeps kernels on disk: set {kernel_cache.VARIABLE} to a folder")
-    name = _kept_name(*key, HOPPER_ARCH)
-    if name is None or (kernel_cache.find(name) and kernel_cache.find(name, PTX_SUFFIX)):
-        return False
-    compiled = _compile(host_fn, args, HOPPER_ARCH, keep_ptx=True)
-    kernel_cache.keep(name, lambda path: compiled.export_to_c(path, function_name=_symbol(name)))
-    kernel_cache.keep(name, lambda path: Path(path).write_text(compiled.__ptx__, encoding="utf-8"), PTX_SUFFIX)
-    return True
-
-
 @cache
 def _environment():
     """What a compiled kernel depends on beside its source: versions, the DSL's options, the processor of the host code."""
-    place = os.environ.get(PLACE)
-    if place:
-        return place, DSL_VERSION
     packages = ("nvidia-cutlass-dsl", "nvidia-cutlass-dsl-libs-cu12", "nvidia-cutlass-dsl-libs-cu13", "apache-tvm-ffi")
     options = sorted(item for item in os.environ.items() if item[0].startswith("CUTE_DSL_") and item[0] != DUMP_FOLDER)
     return sys.version, *map(installed_version, packages), options, platform.machine(), _processor()

@@ -11,7 +11,6 @@ import os
 import platform
 import re
 import shlex
-import shutil
 import sys
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
@@ -28,10 +27,7 @@ INSTALL_TVM_FFI = "pip install apache-tvm-ffi"
 DRIVERS = {12: (525,), 13: (580,)}
 # ... and for each flavour of CuTe DSL 4.8: https://docs.nvidia.com/cutlass/4.8.1/media/docs/pythonDSL/quick_start.html
 DSL_DRIVERS = {12: (575, 51, 3), 13: (580,)}
-PROFILING = "https://developer.nvidia.com/ERR_NVGPUCTRPERM"
-CAP_SYS_ADMIN = 21  # the bit of this capability in /proc/self/status
 IN_LAB = "QUACK_TUTORIAL_LAB"  # in the environment of a JupyterLab that `quack-tutorial lab` started: its first page
-ENOUGH_DISK_GB = 2  # for compiled kernels, a built site and a profiler's reports
 
 
 @dataclass(frozen=True)
@@ -65,8 +61,6 @@ class Machine:
     dsl: str | None
     flavours: tuple[int, ...] = ()  # CUDA 12, 13: whose libraries of CuTe DSL are installed
     tvm_ffi: str | None = None
-    counters: bool | None = None  # whether this user may read the GPU's counters; None where nothing says so
-    free_disk_gb: float | None = None
     jupyterlab: str | None = None
     kernel: str | None = None  # the Python that a notebook's "Python 3" would run, where it is another one
     notes: tuple[Problem, ...] = ()  # what is missing without keeping kernels off the GPU
@@ -82,8 +76,6 @@ def detect():
         dsl=installed_version("nvidia-cutlass-dsl"),
         flavours=tuple(cuda for cuda in DSL_DRIVERS if installed_version(f"nvidia-cutlass-dsl-libs-cu{cuda}")),
         tvm_ffi=installed_version("apache-tvm-ffi"),
-        counters=counters_permitted(),
-        free_disk_gb=free_disk_gb(),
         jupyterlab=installed_version("jupyterlab"),
         kernel=other_kernel(),
         **find_gpu(),
@@ -249,26 +241,6 @@ def nvidia_device_on_bus(devices=Path("/sys/bus/pci/devices")):
     return False
 
 
-def counters_permitted(process=Path("/proc")):
-    """Whether this user may read the GPU's performance counters, by the driver's setting and this process's capabilities."""
-    try:
-        setting = re.search(r"RmProfilingAdminOnly: *(\d)", (process / "driver/nvidia/params").read_text())
-        capabilities = re.search(r"CapEff:\s*([0-9a-f]+)", (process / "self/status").read_text())
-    except OSError:
-        return None
-    if setting is None or capabilities is None:
-        return None
-    return setting[1] == "0" or bool(int(capabilities[1], 16) >> CAP_SYS_ADMIN & 1)
-
-
-def free_disk_gb():
-    """Free space where this environment is, in units of 1e9 bytes; None where it cannot be asked."""
-    try:
-        return shutil.disk_usage(sys.prefix).free / 1e9
-    except OSError:
-        return None
-
-
 def other_kernel(folders=None):
     """The Python of the first kernel named python3 that is none of this environment's, as a JupyterLab elsewhere would find it."""
     if folders is None:
@@ -424,19 +396,6 @@ def find_notes(machine, system):
                 "driver",
                 "try a kernel (chapter 0); if it does not load, take an image with a newer driver.",
             )
-        if machine.counters is False:
-            yield Problem(
-                "this user may not read the GPU's performance counters (ERR_NVGPUCTRPERM), so `quack-tutorial profile` cannot run",
-                "driver",
-                "load the driver with NVreg_RestrictProfilingToAdminUsers=0, or start the container with CAP_SYS_ADMIN: "
-                f"{PROFILING} says how. Chapter 11 needs none of it: it reads recorded counters.",
-            )
-    if machine.free_disk_gb is not None and machine.free_disk_gb < ENOUGH_DISK_GB:
-        yield Problem(
-            f"{machine.free_disk_gb:.1f} GB are free where this environment is",
-            "disk",
-            "make room: compiled kernels, a built site and a profiler's reports want a gigabyte or two.",
-        )
     if machine.jupyterlab is None and system != "Emscripten":
         yield Problem(
             "JupyterLab is not installed",
@@ -527,7 +486,6 @@ def run(args):
         return 0 if simulator else 1
     built = f"CUDA {machine.torch_cuda}" if machine.torch_cuda else "no CUDA"
     flavours = " and ".join(map(str, machine.flavours))
-    counters = {True: "may be read", False: "may not be read", None: "not asked"}[machine.counters]
     rows = {
         "quack-tutorial": __version__,
         "Python": f"{machine.python} on {machine.platform}, {sys.prefix}",
@@ -537,9 +495,7 @@ def run(args):
         "torch": machine.torch and f"{machine.torch}, built with {built}",
         "CuTe DSL": machine.dsl and f"{machine.dsl}" + (f", for CUDA {flavours}" if flavours else ""),
         "apache-tvm-ffi": machine.tvm_ffi,
-        "counters": machine.gpu and counters,
         "JupyterLab": machine.jupyterlab,
-        "free disk": machine.free_disk_gb and f"{machine.free_disk_gb:.0f} GB",
     }
     for name, value in rows.items():
         print(f"{name:<15} {value or 'none'}")

@@ -21,7 +21,7 @@ from bs4 import BeautifulSoup
 
 ROOT = Path(__file__).resolve().parent.parent
 ON_SCREEN_ONLY = (
-    "book/intro book/motion book/layout-playground notebooks/sandbox book/your-path book/labs book/reference"
+    "book/intro book/motion notebooks/layout-playground notebooks/sandbox book/your-path book/labs book/reference"
 ).split()
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 TYPESET_MS = 120_000  # virtual time for MathJax, which Chromium does not wait for otherwise

@@ -15,7 +15,7 @@ from quack_tutorial import cli, machine
     "words, said",
     [
         ("simulate x.py --html folder", "simulate: folder: Is a directory: name another file"),
-        ("pitfalls --out file/x.json", "pitfalls: file: "),  # before anything is measured
+        ("memory --out file/x.json", "memory: file: "),  # before anything is measured
         ("record --take nowhere", "record: nowhere: No such file or directory: name"),
         ("record --take file", "record: file is no file that --pack wrote"),
         ("results --records nowhere", "results: there is no folder nowhere"),

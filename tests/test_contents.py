@@ -1,4 +1,4 @@
-"""The list of figures: what it finds on a page, and in which words it says what a figure was drawn from."""
+"""The lists that the site makes of its pages."""
 
 import re
 import types
@@ -9,50 +9,11 @@ import yaml
 pytest.importorskip("myst_nb", reason="myst-nb is not installed, whose pages are tested")
 
 from quack_tutorial import card, records
-from quack_tutorial.figures import player
 
 
 @pytest.fixture(scope="module")
 def contents(load):
     return load("book/extension/contents.py")
-
-
-H200 = "an NVIDIA H200, 2026-11-24"
-
-
-@pytest.mark.parametrize(
-    "origin, drawn",
-    [
-        ("Simulated: drawn from a run of bias_kernel.", "simulated"),
-        ("Measured on NVIDIA H200, driver 580, 2026-11-24.", f"measured on {H200}"),
-        ("Measured on 4 NVIDIA H200s of one host, 2026-11-26 10:01 UTC.", "measured on 4 NVIDIA H200s, 2026-11-26"),
-        ("x on one NVIDIA H200, 2026-11-24. Registers: ptxas, 2026-11-20.", f"measured on {H200}"),
-        ("Counted on one NVIDIA H200, 2026-11-24, by Nsight.", f"counted on {H200}"),
-        (
-            "Computed from cells measured on NVIDIA H200, 2026-11-24.",
-            f"computed from measurements on {H200}",
-        ),
-        ("Read from quack_tutorial/kernels/x.py, from line 50.", "read from kernels/x.py"),
-        ("Written by the threads of a kernel, each its own.", "written by the threads of a kernel"),
-    ],
-)
-def test_what_a_figure_was_drawn_from(contents, origin, drawn):
-    assert contents.drawn_from(origin) == drawn
-
-
-def test_a_figure_is_found_with_its_place_title_and_origin(contents):
-    html = player.page(
-        title='sum of "x" < 3',
-        controls="",
-        caption="",
-        picture="<svg></svg>",
-        width=100,
-        key="",
-        origin="Simulated: drawn from a run.",
-    )
-    figure = contents.FIGURE.search(html)
-    assert f'id="{figure["id"]}"' in html and figure["title"] == "sum of &quot;x&quot; &lt; 3"
-    assert contents.ORIGIN.search(html, figure.end())[1] == "Simulated: drawn from a run."
 
 
 @pytest.mark.parametrize("name", records.cards())

@@ -105,33 +105,11 @@ def test_a_compiled_kernel_can_be_written_and_a_damaged_one_is_compiled_again(fo
     assert any(path.read_bytes()[:4] == b"\x7fELF" for path in folder.iterdir() if path != damaged)
 
 
-def test_what_is_compiled_ahead_is_found_where_the_place_is_the_same(folder, monkeypatch):
+def test_ptx_is_kept_too(folder, monkeypatch):
     cutlass = pytest.importorskip("cutlass")
     from quack_tutorial.kernels.tuned.softmax import Softmax
 
     spec = compiler.TensorSpec("float32", ("M", 64), (64, 1))
-    kernel = Softmax(cutlass.Float32, 64)
-
-    def at(place):
-        monkeypatch.setenv(compiler.PLACE, place)
-        compiler._environment.cache_clear()
-
-    try:
-        at("here")
-        assert compiler.precompile(kernel, spec, spec)
-        assert not compiler.precompile(kernel, spec, spec)
-        assert sorted(path.suffix for path in folder.iterdir()) == [".o", ".ptx"]
-        assert next(folder.glob("*.o")).read_bytes()[:4] == b"\x7fELF"
-        monkeypatch.setattr(compiler, "_processor", lambda: "another one")
-        at("here")
-        with monkeypatch.context() as compiles:
-            compiles.setattr(compiler, "_compile", lambda *args, **more: pytest.fail("it was kept"))
-            assert ".entry" in compiler.ptx(kernel, spec, spec)
-        at("there")
-        assert compiler.precompile(kernel, spec, spec)
-        monkeypatch.delenv(kernel_cache.VARIABLE)
-        with pytest.raises(ValueError, match="set QUACK_TUTORIAL_CACHE to a folder"):
-            compiler.precompile(kernel, spec, spec)
-    finally:
-        monkeypatch.undo()
-        compiler._environment.cache_clear()
+    made = compiler.ptx(Softmax(cutlass.Float32, 64), spec, spec)
+    monkeypatch.setattr(compiler, "_compile", lambda *args, **more: pytest.fail("it was kept"))
+    assert ".entry" in made and compiler.ptx(Softmax(cutlass.Float32, 64), spec, spec) == made

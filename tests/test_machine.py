@@ -26,8 +26,6 @@ HOPPER = {
     "dsl": "4.8.1",
     "flavours": (12,),
     "tvm_ffi": "0.1.15",
-    "counters": True,
-    "free_disk_gb": 40.0,
     "jupyterlab": "4.6.6",
     "kernel": None,
 }
@@ -62,8 +60,6 @@ MACHINES = {  # by what is so of them, if anything
     "macOS": NO_GPU | {"system": "Darwin", "architecture": "arm64", "dsl": None},
     "Windows": {"system": "Windows", "dsl": None},
     "no numpy": NO_GPU | {"numpy": None},
-    "counters for administrators": {"counters": False},
-    "a full disk": {"free_disk_gb": 0.42},
     "no JupyterLab": {"jupyterlab": None},
     "a kernel of another Python": {"kernel": "/opt/python"},
 }
@@ -122,22 +118,6 @@ def test_pip_is_named_so_that_it_installs_here(monkeypatch):
     monkeypatch.setenv("CONDA_PREFIX", sys.prefix)
     assert machine.typed("pip install numpy") == "pip install numpy"
     assert machine.typed("nvidia-smi") == "nvidia-smi"
-
-
-@pytest.mark.parametrize(
-    "setting, capabilities, permitted",
-    [("1", "0000000000000000", False), ("0", "0000000000000000", True), ("1", "000001ffffffffff", True)],
-)
-def test_the_counters_are_for_all_or_for_administrators(tmp_path, setting, capabilities, permitted):
-    for name, text in (
-        ("driver/nvidia/params", f"ResmanDebugLevel: 4294967295\nRmProfilingAdminOnly: {setting}\n"),
-        ("self/status", f"Name:\tpython\nCapEff:\t{capabilities}\nCapBnd:\t0\n"),
-    ):
-        (tmp_path / name).parent.mkdir(parents=True)
-        (tmp_path / name).write_text(text)
-    assert machine.counters_permitted(tmp_path) is permitted
-    (tmp_path / "driver/nvidia/params").unlink()
-    assert machine.counters_permitted(tmp_path) is None
 
 
 def test_a_kernel_of_another_python_is_seen(tmp_path):

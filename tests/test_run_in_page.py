@@ -103,7 +103,7 @@ def comparable(text):
     return " ".join(text.split())
 
 
-@pytest.mark.parametrize("chapter", [*EXERCISES, "sandbox"])
+@pytest.mark.parametrize("chapter", [*EXERCISES, "sandbox", "layout-playground"])
 def test_a_chapter_runs_to_its_end_and_its_exercise_is_solved(reader, chapter):
     """The exercise as a reader solves it: in its own cell, whose own lines then say that it is right.
 

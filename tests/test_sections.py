@@ -46,7 +46,7 @@ def test_the_front_page_is_the_first_page_with_its_links_moved(load, tmp_path):
     site = load("book/extension/book_site.py")
     (tmp_path / "book").mkdir()
     (tmp_path / "book/intro.html").write_text(
-        '<html data-content_root="../"><head><title>Book</title><meta property="og:image" content="../previews/a.png"></head>'
+        '<html data-content_root="../"><head><title>Book</title></head>'
         '<body><a href="#here">h</a> <a href="two.html#x">2</a>'
         ' <a href="../notebooks/00.html">0</a> <img src="../_static/race.svg"> <a href="https://example.org/">e</a>',
         encoding="utf-8",
@@ -56,7 +56,7 @@ def test_the_front_page_is_the_first_page_with_its_links_moved(load, tmp_path):
     app = SimpleNamespace(builder=builder, config=config, outdir=tmp_path)
     site.write_front_page(app, None)
     assert (tmp_path / "index.html").read_text("utf-8") == (
-        '<html data-content_root="./"><head><title>Book</title><meta property="og:image" content="previews/a.png">'
+        '<html data-content_root="./"><head><title>Book</title>'
         '<link rel="canonical" href="book/intro.html"/>\n</head><body>'
         '<a href="#here">h</a> <a href="book/two.html#x">2</a> <a href="notebooks/00.html">0</a> '
         '<img src="_static/race.svg"> <a href="https://example.org/">e</a>'

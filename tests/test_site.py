@@ -80,10 +80,6 @@ def test_every_page_works_in_both_schemes_and_widths(root):
     assert not told, "\n" + "\n".join(told)
 
 
-def test_what_was_read_is_there_without_a_connection(root):
-    assert browsed(root, "offline", built_site(root)) == []
-
-
 def test_the_check_finds_what_it_looks_for(root, tmp_path):
     (tmp_path / "index.html").write_text(
         """<!doctype html><html lang="en">

@@ -115,7 +115,7 @@ def drop_mathjax(app, pagename, templatename, context, doctree):
         context["script_files"] = kept
 
 
-LINK = re.compile(r'\b(href|src|action|property="og:image" content)="(?![a-z]+:|[#/"])([^"]*)"')
+LINK = re.compile(r'\b(href|src|action)="(?![a-z]+:|[#/"])([^"]*)"')
 
 
 def write_front_page(app, error):

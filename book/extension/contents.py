@@ -5,13 +5,11 @@ figure, or that of the cell tagged `opening`. So a chapter needs nothing but its
 
 The directive `climb`: the versions of softmax as bars of their measured shares, each with the page that comes to it.
 
-The directive `figures`: every figure of the book by chapter, with what it was drawn from, as its last line says.
-
 The templates climb.html and page.html are given every page by part, and how long the open one takes.
 """
 
 import re
-from html import escape, unescape
+from html import escape
 
 from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
@@ -43,9 +41,6 @@ CLIMB = (
     ("cluster", "A long row over several blocks", "notebooks/06-cluster-reduce"),
     ("what ships", "The best sizes of all these", "book/what-ships"),
 )
-FIGURE = re.compile(r'<div class="qt-figure" id="(?P<id>[^"]+)" role="group" aria-label="(?P<title>[^"]*)"')
-ORIGIN = re.compile(r'<div class="qt-origin">(.*?)<', re.DOTALL)
-MEASURED = re.compile(r"(?P<several>\d+ )?NVIDIA (?P<gpu>\w+)\b.*?(?P<day>\d{4}-\d\d-\d\d)")
 
 
 class listing(nodes.General, nodes.Element):
@@ -99,25 +94,6 @@ class FillListings(SphinxPostTransform):
             for one in found
         )
         return f'<li><span>{words}</span><span class="qt-bars">{bars}</span><a href="{link}">{chapter}</a></li>\n'
-
-    def figures(self):
-        root = self.env.config.root_doc
-        return "".join(self.figures_on(name) for name in (root, *self.env.toctree_includes[root]))
-
-    def figures_on(self, name):
-        """The figures of one page, in its order; nothing where it has none."""
-        page = self.env.get_doctree(name)
-        link, found = self.app.builder.get_relative_uri(self.env.docname, name), []
-        for raw in page.findall(nodes.raw):
-            text = raw.astext()
-            for figure in FIGURE.finditer(text):
-                origin = ORIGIN.search(text, figure.end())
-                drawn = drawn_from(unescape(origin[1])) if origin else "its own cell"
-                found.append(
-                    f'<li><a href="{link}#{figure["id"]}">{figure["title"]}</a> <small>{escape(drawn)}</small></li>'
-                )
-        title = escape(next(page.findall(nodes.title)).astext())
-        return f'<h2>{title}</h2>\n<ul class="qt-figures">{"".join(found)}</ul>\n' if found else ""
 
 
 def card(app, here, name):
@@ -174,21 +150,9 @@ def heat_map(rows):
     return f'<svg viewBox="0 0 {16 * max(map(len, rows))} {9 * len(rows)}">{places}</svg>'
 
 
-def drawn_from(origin):
-    """The last line of a figure in few words: simulated, or measured where and when, or where it was read."""
-    how, measured = origin.split()[0].rstrip(":").lower(), MEASURED.search(origin)
-    if how == "simulated":
-        return how
-    if measured:
-        how = {"counted": "counted", "computed": "computed from measurements"}.get(how, "measured")
-        return f"{how} on {measured['several'] or 'an '}NVIDIA {measured['gpu']}, {measured['day']}"
-    first = re.split(r"[,:;]\s|\.(?:\s|$)", origin)[0].replace("quack_tutorial/", "")
-    return first[0].lower() + first[1:]
-
-
 def setup(app):
     app.add_node(listing)
-    for name in ("chapters", "climb", "figures"):
+    for name in ("chapters", "climb"):
         app.add_directive(name, Listing)
     app.add_post_transform(FillListings)
     app.connect("html-page-context", offer_climb)

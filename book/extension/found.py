@@ -1,17 +1,15 @@
-"""How the book is found, cited and answered: what a page tells search engines, previews, feeds and language models, the line
-below each page, and the page of an address that is not there.
+"""How the book is found, cited and answered: what a page tells search engines, previews and feeds, the line below each page, and
+the page of an address that is not there.
 
 | file           | for                                        | without the site's address |
 |----------------|--------------------------------------------|----------------------------|
-| tags of a page | search engines, previews of a link         | no canonical address; pictures have relative ones |
+| tags of a page | search engines, previews of a link         | no canonical address       |
 | `sitemap.xml`  | search engines                             | not written                |
 | `feed.xml`     | readers of feeds: a version an entry, from the changelog | relative links |
-| `llms.txt`     | language models: each page's Markdown      | relative links             |
 | `404.html`     | whoever follows a link to a page that moved | finds the site's root by its folders |
 
 Two settings of _config.yml hold addresses: `html: baseurl` the site's, `repository: url` the repository's. Without the second
-nothing links there. A third, `comments`, puts a discussion below each page: the attributes of the script that giscus.app
-gives. It is off, for it alone asks another server.
+nothing links there.
 """
 
 import datetime
@@ -23,16 +21,13 @@ from pathlib import Path
 from urllib.parse import quote, urlencode, urlsplit
 
 import yaml
-from contents import drawing
 from docutils import nodes
-from previews import SIZE, draw, file_of
 from sphinx.util.docutils import SphinxDirective
 
 from quack_tutorial import __version__
 
 CHANGELOG, HELP, CITING = "book/changelog", "book/help", "book/help.html#citing"
 RELEASE = re.compile(r"(\d[\w.]*) \((\d{4}-\d\d-\d\d)\)")
-GISCUS = "https://giscus.app/client.js"
 MOST = 200  # characters of a description
 
 # The root of the site, also from a folder that does not exist, and also where the site's address is not known.
@@ -86,29 +81,10 @@ def built_on(app):
 
 
 def tell_pages_of_repository(app, config):
-    """Pages may say {only} repository and {only} comments; the theme shows its button, which it cannot without an address."""
-    if config.comments:
-        app.tags.add("comments")
+    """Pages may say {only} repository; the theme shows its button, which it cannot without an address."""
     if config.html_theme_options.get("repository_url"):
         app.tags.add("repository")
         config.html_theme_options["use_repository_button"] = True
-
-
-def draw_previews(app, env):
-    """The picture of each page that a link to it shows: what the page draws first, or else the front page's race."""
-    app.previews = set()
-    if app.builder.format != "html":
-        return
-    race = Path(app.srcdir, "book/static/race.svg").read_text(encoding="utf-8")
-    cards = []
-    for name in sorted(env.all_docs):
-        page = env.get_doctree(name)
-        cards.append((name, title(page), drawing(page) or race))
-    problem = draw(cards, app.config.html_title, Path(app.outdir))
-    if problem:
-        print(f"The pages have no pictures for previews: {problem}.")
-    else:
-        app.previews = {name for name, _, _ in cards}
 
 
 def tell(app, pagename, templatename, context, doctree):
@@ -127,25 +103,12 @@ def tell(app, pagename, templatename, context, doctree):
             "og:description": words,
             "og:url": address(app) and page_address(app, pagename),
         }
-        if pagename in app.previews:
-            file = file_of(pagename)
-            named |= {
-                "og:image": address(app, file) or up + file,
-                "og:image:alt": f"The first picture of this page: {title(page)}",
-            }
-            named |= dict(zip(("og:image:width", "og:image:height"), map(str, SIZE)))
         tags.append(f'<meta name="description" content="{escape(words)}">')
         tags += [f'<meta property="{key}" content="{escape(text)}">' for key, text in named.items() if text]
-        tags.append('<meta name="twitter:card" content="summary_large_image">')
-        if source := context.get("sourcename"):
-            tags.append(f'<link rel="alternate" type="text/markdown" href="{up}_sources/{source}">')
     context["metatags"] = "\n".join([context.get("metatags", ""), *tags])
     context["theme_extra_footer"] = (
         foot(app, pagename, context, doctree) + f"<p>{context.get('theme_extra_footer', '')}</p>"
     )
-    if doctree is not None and app.config.comments:
-        given = "".join(f' {key}="{escape(value)}"' for key, value in app.config.comments.items())
-        context["body"] += f'<section><script src="{GISCUS}"{given} async></script></section>'
 
 
 def foot(app, pagename, context, doctree):
@@ -199,7 +162,6 @@ def write_files(app, error):
     names = [n for top in names for n in (top, *app.env.toctree_includes.get(top, []))]
     names = [app.config.root_doc, *names]
     (out / "feed.xml").write_text(feed(app), encoding="utf-8")
-    (out / "llms.txt").write_text(for_models(app, names), encoding="utf-8")
     if address(app):
         places = "".join(f"<url><loc>{escape(page_address(app, name))}</loc></url>\n" for name in names)
         text = f'<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n{places}</urlset>\n'
@@ -226,23 +188,6 @@ def feed(app):
 """
 
 
-def for_models(app, names):
-    """llms.txt: the book in a sentence, then every page's Markdown with what it asks (llmstxt.org)."""
-    root = app.config.root_doc
-    lines = [f"# {app.config.html_title}", "", f"> {description(app.env.get_doctree(root))}", ""]
-    lines += [
-        "Each page is linked as the Markdown that it is made from; the same path with .html is the page with its outputs."
-    ]
-    contents = yaml.safe_load(Path(app.srcdir, app.config.external_toc_path).read_text(encoding="utf-8"))
-    for part in contents["parts"]:
-        lines += ["", f"## {part['caption']}", ""]
-        for chapter in part["chapters"]:
-            for name in (chapter["file"], *(section["file"] for section in chapter.get("sections", []))):
-                page, path = app.env.get_doctree(name), f"_sources/{name}.md"
-                lines.append(f"- [{title(page)}]({address(app, path) or path}): {description(page)}")
-    return "\n".join(lines) + "\n"
-
-
 class Citation(SphinxDirective):
     """CITATION.cff as BibTeX."""
 
@@ -261,11 +206,9 @@ def begin(app):
 
 
 def setup(app):
-    app.add_config_value("comments", {}, "html")
     app.add_directive("citation", Citation)
     app.connect("config-inited", tell_pages_of_repository)
     app.connect("builder-inited", begin)
-    app.connect("env-updated", draw_previews)
     app.connect("html-page-context", tell, priority=450)
     app.connect("html-collect-pages", missing_page)
     app.connect("build-finished", write_files)

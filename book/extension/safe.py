@@ -11,9 +11,6 @@ import hashlib
 import posixpath
 import re
 from pathlib import Path
-from urllib.parse import urlsplit
-
-import found
 
 from quack_tutorial import figures
 from quack_tutorial.figures import breakage, theme
@@ -39,19 +36,18 @@ def digest(content):
     return hashlib.sha256(content).hexdigest()[:12]
 
 
-def policy(page, comments=None):
-    """The content security policy of a page's HTML; `comments`, the server of a discussion, if there is one."""
+def policy(page):
+    """The content security policy of a page's HTML."""
     scripts = dict.fromkeys(hashlib.sha256(text.encode()).digest() for text in INLINE.findall(page))
     hashes = "".join(f" 'sha256-{base64.b64encode(value).decode()}'" for value in scripts)
-    theirs, frames = (f" {comments}", comments) if comments else ("", "'none'")
     return (
-        f"default-src 'self'; script-src 'self' 'wasm-unsafe-eval'{hashes}{theirs}; style-src 'self' 'unsafe-inline'{theirs}; "
-        f"img-src 'self' data:; worker-src 'self' blob:; frame-src {frames}; object-src 'none'; base-uri 'self'; "
+        f"default-src 'self'; script-src 'self' 'wasm-unsafe-eval'{hashes}; style-src 'self' 'unsafe-inline'; "
+        f"img-src 'self' data:; worker-src 'self' blob:; frame-src 'none'; object-src 'none'; base-uri 'self'; "
         "form-action 'self'"
     )
 
 
-def secured(page, comments=None):
+def secured(page):
     """A page's HTML with its policy, its figures' data in the place of their scripts."""
 
     def data(script):
@@ -60,7 +56,7 @@ def secured(page, comments=None):
 
     page = CLICK.sub(r"\1 data-click=", DRAWN.sub(data, page))
     # A script adds it, behind the scripts of the head: where a tag of it is in sight, Chromium fetches them one after the other.
-    return page.replace("</head>", f"<script>{{{ADD % policy(page, comments)}}}</script>\n</head>", 1)
+    return page.replace("</head>", f"<script>{{{ADD % policy(page)}}}</script>\n</head>", 1)
 
 
 def write_figures(app):
@@ -81,7 +77,7 @@ def add_figures(app, pagename, templatename, context, doctree):
         app.add_css_file("figures.css", priority=900)
 
 
-def finish(out, comments=None):
+def finish(out):
     """Secure all pages of the built site in a folder."""
     static = out / "_static"
     scripts = sorted([*static.glob("*.js"), *static.glob("run/**/*.*")])
@@ -93,7 +89,7 @@ def finish(out, comments=None):
     for file in out.rglob("*.html"):
         if "_static" not in file.parts:
             page = named(file.read_text(encoding="utf-8"), file.parent.relative_to(out).as_posix(), hash_of)
-            file.write_text(secured(page, comments), encoding="utf-8")
+            file.write_text(secured(page), encoding="utf-8")
 
 
 def named(page, folder, hash_of):
@@ -104,12 +100,11 @@ def named(page, folder, hash_of):
 
 def finish_site(app, error):
     if not error and app.builder.format == "html":
-        giscus = urlsplit(found.GISCUS)
-        finish(Path(app.outdir), f"{giscus.scheme}://{giscus.netloc}" if app.config.comments else None)
+        finish(Path(app.outdir))
 
 
 def setup(app):
     app.connect("builder-inited", write_figures)
     app.connect("html-page-context", add_figures, priority=800)
-    app.connect("build-finished", finish_site, priority=850)  # when all pages stand, before sw.js names the build
+    app.connect("build-finished", finish_site, priority=850)  # when all pages stand
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,5 +1,4 @@
-"""Layouts against two independent answers: brute force, and CuTe DSL itself. A third is the playground's own algebra, which has to
-give the same complements, inverses, products and vectors of thousands of random layouts: tests/test_playground.py.
+"""Layouts against two independent answers: brute force, and CuTe DSL itself.
 
 CASES is one table for two systems: each expression is evaluated with our functions and, where CuTe DSL is installed,
 with its functions of the same names; both must print the same text.

@@ -52,17 +52,17 @@ ORDER = (
 )
 
 
-def block_reduce(trace, block=0, tensor=None, operation=None, first_warp=0, launch=0) -> Player:
+def block_reduce(trace, block=0, tensor=None, launch=0) -> Player:
     """How the values of a block's warps meet in shared memory: shuffles, stores, barriers, loads, in the order of the run.
 
-    Up to 8 warps from `first_warp` on are drawn; the others run unseen. `tensor` names one shared allocation; by default all are
-    drawn, up to 256 words. `operation` is "+", "max" or "min" of the shuffles; left out, it is found from the numbers.
-    ValueError where the block uses no shared memory, or the trace has no values.
+    Up to 8 warps are drawn; the others run unseen. `tensor` names one shared allocation; by default all are drawn, up to 256 words.
+    What shuffles combine, +, max or min, is found from the numbers. ValueError where the block uses no shared memory, or the trace
+    has no values.
     """
     events = picked(trace, launch, block)
     if not len(trace.values):
         raise ValueError("the trace has no values: record it with simulate(..., values=True)")
-    run = _Run(trace, events, _tensors(trace, events, tensor), first_warp, operation)
+    run = _Run(trace, events, _tensors(trace, events, tensor))
     run.play()
     key = [
         ("r", "reads now"),
@@ -104,17 +104,11 @@ class _Run:
     trace: object
     events: np.ndarray
     tensors: list
-    first_warp: int
-    operation: str | None
     frames: list = field(default_factory=list)
 
     def __post_init__(self):
         self.warps = int(self.events["warp"].max()) + 1
-        self.shown = list(range(self.first_warp, min(self.warps, self.first_warp + MOST_WARPS)))
-        if not self.shown:
-            raise ValueError(
-                f"the block has {counted(self.warps, 'warp')}, first_warp={self.first_warp} is none of them"
-            )
+        self.shown = list(range(min(self.warps, MOST_WARPS)))
         numbers = []
         for t in self.tensors:
             info = self.trace.tensors[t]
@@ -237,7 +231,7 @@ class _Run:
         for warp in self.shown:
             groups = series(self.events[self.events["warp"] == warp])
             if groups:
-                first = read_series(self.trace, groups[0], None).shuffles[0]
+                first = read_series(self.trace, groups[0]).shuffles[0]
                 self._show(warp, first.before, first.before_known & first.lanes)
 
     def _show(self, warp, values, known):
@@ -247,8 +241,6 @@ class _Run:
 
     def _operation(self, group):
         """The operation that explains the series; where it says too little, what others of its line agree on."""
-        if self.operation:
-            return self.operation
         if len(group) > 1:
             return read_series(self.trace, group).operation
         others = set()
@@ -260,7 +252,7 @@ class _Run:
 
     def _shuffles(self, warp, group):
         operation = self._operation(group)
-        whole = read_series(self.trace, group, operation, self.loaded.get(warp))
+        whole = read_series(self.trace, group, self.loaded.get(warp), operation)
         last = whole.shuffles[-1]
         if warp not in self.lane_roles:
             return

@@ -13,14 +13,12 @@ Not covered: error bars, times.
 from __future__ import annotations
 
 import io
-import os
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
-from pathlib import Path
 
 from quack_tutorial.operations import OPERATIONS
 from quack_tutorial.records.bench import first_to_last, on_earlier_kernels, ruler
@@ -37,71 +35,6 @@ WIDE, NARROW = 10.6, 4.5  # inches of 72 pixels
 PAPER_COLOURS = {LIGHT[name]: name for name in ("ink", "soft", "line", "paper")}
 PAPER_COLOURS |= {light: f"s{i}" for i, (light, _) in enumerate(SERIES)}
 
-# Where the published book has the code of a version, by operation: a chapter's page and its section.
-SECTIONS = {
-    "copy": {
-        "thread": "03-coalesced-loads.html#the-ladder",
-        "coalesced": "03-coalesced-loads.html#the-ladder",
-        "vectors": "03-coalesced-loads.html#bytes-and-who-is-inside",
-        "any row": "03-coalesced-loads.html#odd-rows",
-        "async": "03-coalesced-loads.html#asynchronous-copies",
-        "hint": "03-coalesced-loads.html#what-to-ask-of-the-caches",
-    },
-    "softmax": {
-        "thread": "00-ten-minute-win.html#one-softmax-from-here-on",
-        "warp": "04-warp-reduce.html#softmax-one-warp-a-row",
-        "three-pass": "08-softmax.html#three-passes",
-        **{name: f"08-softmax.html#{name}" for name in "online vectors registers rows async cluster".split()},
-        **dict.fromkeys(("direct", "hint", "read twice", "short exp", "any address"), "08-softmax.html#to-what-ships"),
-    },
-    "rmsnorm": {
-        "thread": "07-rmsnorm.html#one-thread-a-row",
-        "block": "07-rmsnorm.html#a-block-a-row",
-        "vectors": "07-rmsnorm.html#vectors",
-        "registers": "07-rmsnorm.html#registers",
-        **dict.fromkeys(("rows", "async", "cluster"), "07-rmsnorm.html#rows-async-cluster"),
-        **dict.fromkeys(
-            ("direct", "hint", "read twice", "any address", "weights once"), "07-rmsnorm.html#to-what-ships"
-        ),
-    },
-    "topk": dict.fromkeys(("rounds", "merge", "threshold"), "15-fewer-bytes.html#the-k-largest"),
-    "rmsnorm-quantized": dict.fromkeys(("block", "vectors", "registers"), "15-fewer-bytes.html#the-ladder"),
-    "rmsnorm backward": {
-        **dict.fromkeys(("atomics", "parts", "pipelined"), "07-rmsnorm.html#backward-where-dw-is-added-up"),
-        **dict.fromkeys(("vector atomics", "bulk", "cluster"), "../book/what-ships.html#the-gradient-of-rmsnorm"),
-    },
-    "cross-entropy": {
-        "two-pass": "09-cross-entropy.html#two-passes",
-        **{
-            name: f"09-cross-entropy.html#{name.replace(' ', '-')}"
-            for name in ("online", "vectors", "in flight", "rows")
-        },
-        "fast exp": "09-cross-entropy.html#arithmetic-in-the-way",
-        **dict.fromkeys(("short terms", "any address"), "09-cross-entropy.html#to-what-ships"),
-    },
-    "cross-entropy backward": {
-        **dict.fromkeys(("elements", "vectors"), "09-cross-entropy.html#the-gradient-in-five-lines"),
-        **dict.fromkeys(("fast exp", "hint", "any address"), "../book/what-ships.html#the-gradient-of-cross-entropy"),
-    },
-}
-SHIPS = "../book/what-ships.html#reading-a-kernel-that-ships"
-
-
-def code_links(operation, versions) -> dict[str, str]:
-    """The addresses of those versions' code that `SECTIONS` knows; in a live notebook, the notebooks and pages themselves."""
-    known = SECTIONS.get(operation, {}) | {"what ships": SHIPS}
-    found = {version: known[version] for version in versions if version in known}
-    if in_a_page():
-        return found
-    pages = {version: address.partition(".html")[0] for version, address in found.items()}
-    is_text = lambda page: page.startswith("../book") and not Path(f"{page}.ipynb").exists()  # noqa: E731
-    return {version: f"{page}.md" if is_text(page) else f"{page}.ipynb" for version, page in pages.items()}
-
-
-def in_a_page() -> bool:
-    """Whether a book is being built, and no notebook runs: JupyterLab stops at an output whose drawing holds a link."""
-    return os.environ.get("QUACK_TUTORIAL_PROGRESS") == "0"
-
 
 @dataclass(frozen=True)
 class Chart:
@@ -116,7 +49,6 @@ class Chart:
     origin: str
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    links: dict[str, str] = field(default_factory=dict)  # a version's name: the address of its code
     height: tuple[float, float] = (4.4, 4.4)
     legend: tuple[int, int] | None = None
 
@@ -149,7 +81,7 @@ class Chart:
             caption=f"<p>{escape(self.summary)}</p>",
             picture=f'<div class="qt-wide">{wide}</div><div class="qt-narrow">{narrow}</div>',
             width=WIDE * 72,
-            key=_links(self.links) + _table(self.head, self.rows),
+            key=_table(self.head, self.rows),
             origin=self.origin,
             data=[self.title, self.rows],
         )
@@ -213,8 +145,7 @@ def throughput(records, operation=None, dtype=None, M=None, here=None, title=Non
 def ladder(records, operation=None, dtype=None, N=None, title=None) -> Chart:
     """One bar for each version of a kernel, in the order they are taught: its speed as a share of the ceiling's.
 
-    A bar leads to the section with its version's code, see `SECTIONS`. ValueError where records of more than one size are left,
-    or none.
+    ValueError where records of more than one size are left, or none.
     """
     table = [r for r in _chosen(records, operation, dtype, None) if N in (None, r["N"])]
     sizes = {(r["M"], r["N"], r["dtype"]) for r in table}
@@ -223,13 +154,11 @@ def ladder(records, operation=None, dtype=None, N=None, title=None) -> Chart:
     shares = [(r["provider"], 100 * r["fraction_of_ceiling"], r["gb_s"]) for r in _taught(table)]
     short, whole = ruler(r.get("ceiling") for r in table)
     names = [name for name, _, _ in shares]
-    places, links = range(len(shares)), code_links(table[0]["operation"], names)
+    places = range(len(shares))
 
     def draw(axes, wide):
         values = [share for _, share, _ in shares]
-        bars = axes.barh(list(places), values, color=SERIES[0][0], height=0.6 if wide else 0.45)
-        for bar, name in zip(bars, names):
-            bar.set_url(links.get(name) if in_a_page() else None)
+        axes.barh(list(places), values, color=SERIES[0][0], height=0.6 if wide else 0.45)
         for place, (name, share, _) in zip(places, shares):
             inside = share > (12 if wide else 25)
             axes.text(share + (-1 if inside else 1), place, f"{share:.0f} %", va="center", ha="right" if inside else "left",
@@ -259,7 +188,6 @@ def ladder(records, operation=None, dtype=None, N=None, title=None) -> Chart:
         _origin(table, None),
         head,
         rows,
-        links,
         height=(0.9 + 0.6 * len(shares), 0.9 + 0.8 * len(shares)),
     )
 
@@ -268,8 +196,7 @@ def climb(records, operation, dtype, title=None, versions=None) -> Chart:
     """Every version of a ladder at every size: as a share of the ceiling's speed above, of the datasheet's peak below.
 
     A line a size, a place on the axis a version, in the order they are taught. `versions` are those to draw, in their order (left
-    out: all); one that has no speed keeps its place, and the chart says why. A point leads to the section with its version's code,
-    see `SECTIONS`. ValueError where nothing is left to draw.
+    out: all); one that has no speed keeps its place, and the chart says why. ValueError where nothing is left to draw.
     """
     table = _taught(_chosen(records, operation, dtype, None))
     table = [r for r in table if versions is None or r["provider"] in versions]
@@ -281,7 +208,6 @@ def climb(records, operation, dtype, title=None, versions=None) -> Chart:
     peak = {(r["provider"], r["N"]): r.get("percent_of_datasheet") for r in table}
     timed = {version for version, _ in share}
     without = {version: _why_not(records, operation, dtype, version) for version in versions if version not in timed}
-    links = code_links(operation, versions)
     panels = [(f"% of the {short}", share)] + ([("% of the peak", peak)] if all(peak.values()) else [])
 
     def draw(first, wide):
@@ -294,10 +220,6 @@ def climb(records, operation, dtype, title=None, versions=None) -> Chart:
                 y = [values.get((version, n), float("nan")) for version in versions]  # a gap where there is none
                 name = f"N = {n:,}" if axes is drawn[0] else None
                 axes.plot(range(len(versions)), y, color=colour, marker=mark, markersize=5, linewidth=1.5, label=name)
-                here = [(i, value) for i, value in enumerate(y) if value == value and versions[i] in links]
-                if here and in_a_page():
-                    points = axes.scatter(*zip(*here), s=60, color=colour, marker=mark, zorder=4)
-                    points.set_urls([links[versions[i]] for i, _ in here])
             axes.axhline(100, color=LIGHT["ink"], linestyle=(0, (5, 3)), linewidth=1.3)
             axes.set_ylim(0, 108)
             axes.set_ylabel(label)
@@ -328,7 +250,6 @@ def climb(records, operation, dtype, title=None, versions=None) -> Chart:
         _origin(table, None),
         (f"of the {short} (of the peak)", *[f"N = {n:,}" for n in sizes]),
         tuple((version, *[cell(version, n) for n in sizes]) for version in versions),
-        links,
         height=(7.2, 8.0),
         legend=(len(sizes), 2),
     )
@@ -360,7 +281,7 @@ def flat(records) -> list[dict]:
 def _taught(table) -> list:
     """The records in the order in which their versions are taught; those of versions that are not taught come last."""
     operation = table[0]["operation"]
-    order = [*SECTIONS.get(operation, OPERATIONS[operation].ladder), "what ships"]
+    order = [*OPERATIONS[operation].ladder]
     return sorted(table, key=lambda r: order.index(r["provider"]) if r["provider"] in order else len(order))
 
 
@@ -525,7 +446,7 @@ def _inline_svg(figure, label: str) -> str:
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}):
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
     root = ElementTree.fromstring(file.getvalue())
-    prefix, linked = f"c{abs(hash_of(salt)):x}-", False
+    prefix = f"c{abs(hash_of(salt)):x}-"
     for parent in list(root.iter()):
         for child in list(parent):
             if child.tag.rpartition("}")[2] in ("metadata", "style"):
@@ -534,18 +455,13 @@ def _inline_svg(figure, label: str) -> str:
         node.tag = node.tag.rpartition("}")[2]
         for name in list(node.attrib):
             plain, value = name.rpartition("}")[2], node.attrib.pop(name)
-            node.set(plain, value if node.tag == "a" else _own(plain, value, prefix))
-        if node.tag == "a":  # a reader without a mouse has the same links below the drawing
-            node.set("aria-label", "code: " + node.get("href").rpartition("#")[2].replace("-", " "))
-            node.set("tabindex", "-1")
-            node.attrib.pop("target", None)
-            linked = True
+            node.set(plain, _own(plain, value, prefix))
         if node.tag == "path" and "style" not in node.attrib and node.get("d") and not node.get("id"):
             node.set("style", "fill: none")
     for name in ("width", "height", "version"):
         root.attrib.pop(name, None)
     width, height = (f"{inches * 72:.0f}" for inches in figure.get_size_inches())
-    root.attrib |= {"role": "group" if linked else "img", "aria-label": label, "width": width, "height": height}
+    root.attrib |= {"role": "img", "aria-label": label, "width": width, "height": height}
     return ElementTree.tostring(root, encoding="unicode", short_empty_elements=True)
 
 
@@ -569,12 +485,6 @@ def _own(name: str, value: str, prefix: str) -> str:
     if name == "style":
         value = re.sub(r"font: ([^;']*?)'[^;]*", r"font: \1system-ui, sans-serif", value)
     return value
-
-
-def _links(links) -> str:
-    link = '<a style="color: var(--qt-focus)" href="{}">{}</a>'
-    names = ", ".join(link.format(escape(address), escape(name)) for name, address in links.items())
-    return f'<p class="qt-origin qt-links">The code of each version: {names}.</p>' if links else ""
 
 
 def _table(head, rows) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 
 from cutesim.trace import Op, ShuffleKind
 
-from .player import Frame, Player, Reads
+from .player import Frame, Player
 from .scene import (
     PHONE,
     PITCH,
@@ -27,6 +27,7 @@ from .wording import LANES, NOTHING, active, counted, full, lane_words, line_of,
 
 HEIGHT = 19
 LEFT, TOP, GAP = 66, 30, 44
+FOLLOWED = 0  # the lane whose way is drawn
 
 DOES = {
     "+": "adds what it read to what it had",
@@ -36,25 +37,23 @@ DOES = {
 ANSWER = {"+": "sum", "max": "maximum", "min": "minimum", None: "answer"}
 
 
-def butterfly(trace, block=0, warp=0, which=0, operation=None, follow=0, launch=0) -> Player:
+def butterfly(trace, block=0, warp=0, which=0, launch=0) -> Player:
     """The 32 lanes' values before and after each shuffle of a warp, with an arrow from each lane that is read.
 
     A warp's shuffles are taken in series (until another event comes between or an offset comes again) and `which` picks one of
-    them. `operation` is "+", "max" or "min"; left out, it is found from the numbers. `follow` is the lane whose way is drawn
-    strongly at first; a click on another follows that. ValueError where the trace has no such shuffle or no values.
+    them. What combines two values, +, max or min, is found from the numbers. Lane 0's way is drawn strongly. ValueError where the
+    trace has no such shuffle or no values.
     """
     events = picked(trace, launch, block, warp)
-    if follow not in range(LANES):
-        raise ValueError(f"follow={follow!r}: a warp has the lanes 0 to {LANES - 1}")
     found = series(events)
     if not -len(found) <= which < len(found):
         raise ValueError(
             f"warp {warp} of block {block} has {counted(len(found), 'series', 'series')} of shuffles, not which={which}"
         )
     chosen = found[which]
-    whole = read_series(trace, chosen, operation, _loaded_before(trace, launch, block, warp, chosen[0]))
+    whole = read_series(trace, chosen, _loaded_before(trace, launch, block, warp, chosen[0]))
     kind = ShuffleKind(int(chosen[0]["arg"]))
-    frames = tuple(_frames(trace, whole, follow, kind))
+    frames = tuple(_frames(trace, whole, kind))
     key = [
         ("r", "the lane that is followed, and the one it reads"),
         ("read", "what it reads"),
@@ -68,7 +67,6 @@ def butterfly(trace, block=0, warp=0, which=0, operation=None, follow=0, launch=
         title=f"{trace.line(chosen[0]).function}: who reads whom in {counted(len(chosen), 'shuffle')}",
         scene=_scene(whole, frames),
         frames=frames,
-        follow=follow,
         origin=origin(trace, launch, f"block {block}", f"warp {warp}"),
         key=tuple(key),
     )
@@ -126,20 +124,20 @@ def _texts(values, known, lanes) -> list[str]:
     return [NOTHING if not on else short(v) if k else "?" for v, k, on in zip(values, known, lanes)]
 
 
-def _frames(trace, whole: Series, follow: int, kind: ShuffleKind):
+def _frames(trace, whole: Series, kind: ShuffleKind):
     blank = [""] * LANES
     lanes = whole.shuffles[0].lanes
     rows = [(_texts(whole.shuffles[0].before, whole.shuffles[0].before_known, lanes), _plain(lanes))]
     total = len(_rows(whole))
 
-    def frame(caption, event, inks=None, roles=None, reads=None):
+    def frame(caption, event, inks=None, roles=None):
         shown = [r[1] for r in rows] if roles is None else roles
         texts = [text for r in rows for text in r[0]] + blank * (total - len(rows))
         letters = "".join(shown) + "-" * LANES * (total - len(rows))
-        return Frame(caption, letters, tuple(texts), inks=inks or {}, reads=reads, **line_of(trace, event))
+        return Frame(caption, letters, tuple(texts), inks=inks or {}, **line_of(trace, event))
 
     first = whole.shuffles[0]
-    share = "" if kind == ShuffleKind.IDX else f" Follow lane {follow}."
+    share = "" if kind == ShuffleKind.IDX else f" Follow lane {FOLLOWED}."
     unknown = "" if first.before_known[first.lanes].all() else " Where nobody reads it, the trace does not say (?)."
     yield frame(
         f"What {lane_words(first.lanes)} of the warp hold, one value each, in registers.{share}{unknown}", first.event
@@ -148,18 +146,15 @@ def _frames(trace, whole: Series, follow: int, kind: ShuffleKind):
     for k, shuffle in enumerate(whole.shuffles):
         held_row = len(rows) - 1
         rows.append((_texts(shuffle.got, shuffle.lanes, shuffle.lanes), _plain(shuffle.lanes)))
-        source = int(shuffle.source[follow])
-        thin, strong = _lines(held_row, shuffle, follow)
+        source = int(shuffle.source[FOLLOWED])
+        thin, strong = _lines(held_row, shuffle)
         done = {"thin": done["thin"] + thin, "read": done["read"] + strong}
         marked = [r[1] for r in rows]
         marked[held_row] = _marked(marked[held_row], [source], "r")
-        marked[-1] = _marked(marked[-1], [follow], "r")
-        rule = _rule(shuffle, kind)
-        reads = Reads(tuple(map(int, shuffle.source)), held_row, len(rows) - 1, len(rule))
-        got = (
-            f" Lane {follow} receives {full(shuffle.got[follow])} from lane {source}." if shuffle.lanes[follow] else ""
-        )
-        yield frame(rule + got, shuffle.event, done, marked, reads)
+        marked[-1] = _marked(marked[-1], [FOLLOWED], "r")
+        got = f" Lane {FOLLOWED} receives {full(shuffle.got[FOLLOWED])} from lane {source}."
+        got *= bool(shuffle.lanes[FOLLOWED])
+        yield frame(_rule(shuffle, kind) + got, shuffle.event, done, marked)
         if not _shows_after(whole, k):
             continue
         last = k == len(whole.shuffles) - 1
@@ -170,8 +165,8 @@ def _frames(trace, whole: Series, follow: int, kind: ShuffleKind):
                 _marked(_plain(shuffle.lanes), np.nonzero(holders)[0], "a"),
             )
         )
-        rows[0] = (rows[0][0], _marked(_plain(lanes), np.nonzero(shuffle.covers[follow])[0], "p"))
-        yield frame(_holds(whole, shuffle, follow, last, holders), shuffle.event, done)
+        rows[0] = (rows[0][0], _marked(_plain(lanes), np.nonzero(shuffle.covers[FOLLOWED])[0], "p"))
+        yield frame(_holds(whole, shuffle, last, holders), shuffle.event, done)
 
 
 def _plain(lanes) -> str:
@@ -186,13 +181,13 @@ def _marked(roles: str, places, role: str) -> str:
     return "".join(letters)
 
 
-def _lines(held_row: int, shuffle, follow: int) -> tuple[str, str]:
+def _lines(held_row: int, shuffle) -> tuple[str, str]:
     """Links from the lanes that are read to those that read, and that of the lane that is followed."""
     pairs = [
         link(held_row * LANES + int(shuffle.source[i]), (held_row + 1) * LANES + int(i))
         for i in np.nonzero(shuffle.lanes)[0]
     ]
-    strong = [p for p, i in zip(pairs, np.nonzero(shuffle.lanes)[0]) if i == follow]
+    strong = [p for p, i in zip(pairs, np.nonzero(shuffle.lanes)[0]) if i == FOLLOWED]
     return "".join(pairs), "".join(strong)
 
 
@@ -215,12 +210,12 @@ def _rule(shuffle, kind: ShuffleKind) -> str:
     return rule
 
 
-def _holds(whole: Series, shuffle, follow: int, last: bool, holders) -> str:
+def _holds(whole: Series, shuffle, last: bool, holders) -> str:
     does = DOES.get(whole.operation, "combines the two")
-    covered = int((shuffle.covers[follow] > 0).sum())
+    covered = int((shuffle.covers[FOLLOWED] > 0).sum())
     text = f"Each lane {does}."
     if not last:
-        return f"{text} Lane {follow} now holds {full(shuffle.after[follow])}, from the values of {counted(covered, 'lane')}."
+        return f"{text} Lane {FOLLOWED} now holds {full(shuffle.after[FOLLOWED])}, from the values of {counted(covered, 'lane')}."
     name = ANSWER[whole.operation]
     if not holders.any():
         return f"{text} No lane has each value exactly once, so none holds the {name}."

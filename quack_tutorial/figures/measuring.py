@@ -25,7 +25,6 @@ from .suites import Shown, shown, table
 from .theme import LIGHT
 from .training import not_yet
 
-COMMAND = "quack-tutorial pitfalls --out FILE"
 MIB = 1 << 20
 
 
@@ -91,7 +90,7 @@ def cheats(honest, verdicts, caught) -> Shown:
 def pitfalls(recorded, series: str) -> Shown:
     """A series: each way of timing, its median and its range, and GB/s where the bytes are known."""
     if recorded is None or not recorded.series(series):
-        return not_yet(COMMAND)
+        return not_yet()
     rows, full = [], ("timed so", "", "rows x columns", "us a launch", "least to most", "GB/s")
     for point in recorded.series(series):
         facts = ", ".join(f"{key} {value}" for key, value in point.facts.items() if key not in ("bytes", "M", "N"))
@@ -108,7 +107,7 @@ def pitfalls(recorded, series: str) -> Shown:
 def hints(recorded) -> Chart | Shown:
     """Percent that a kernel seems quicker than with L2 cleared and 16 x L2 of inputs, by kernel and by what L2 holds."""
     if recorded is None or not recorded.series("hint"):
-        return not_yet(COMMAND)
+        return not_yet()
     names = list(dict.fromkeys(point.name for point in recorded.series("hint")))
     states = ((3, "as it is"), (3, "kept lines released"), (16, "as it is"), (16, "cleared"))
 
@@ -139,7 +138,7 @@ def hints(recorded) -> Chart | Shown:
 def clocks(recorded) -> Chart | Shown:
     """Time a launch over the seconds that the same work goes on, against that work's first sample."""
     if recorded is None or not recorded.series("clock"):
-        return not_yet(COMMAND)
+        return not_yet()
     works = {}
     for point in recorded.series("clock"):
         works.setdefault(point.name, []).append(point)
@@ -206,7 +205,7 @@ def fast_p(records, provider: str, baselines) -> Chart:
 def levels(recorded) -> Chart | Shown:
     """Chapter 16's kernels as percent of a copy's speed, a group of bars a type and size; the summary says what overlap saves."""
     if recorded is None:
-        return not_yet("quack-tutorial levels --out FILE")
+        return not_yet()
     cells, names = recorded.cells, [name for name in recorded.cells[0].us if name != "copy"]
 
     def draw(axes, wide):

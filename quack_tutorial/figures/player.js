@@ -8,7 +8,6 @@
   const sliders = [...root.querySelectorAll("input[type=range]")];
   const outputs = [...root.querySelectorAll("output")];
   const buttons = [...root.querySelectorAll("button[data-go]")], stage = root.querySelector(".qt-stage");
-  const chosen = root.querySelector("input[type=number]");
   const where = root.querySelector(".qt-source b"), sentence = root.querySelector(".qt-caption p");
   const source = where.nextSibling, caption = root.querySelector(".qt-caption");
   const picture = root.querySelector(".qt-picture"), svg = picture.querySelector("svg");
@@ -17,7 +16,7 @@
   const last = data.frames.length - 1;
     // A player may open with a later picture, the preview: Next then begins at step 1.
   const hasPreview = !data.axes && data.start > 0;
-  let at = 0, paths = {}, roles = [], lane = data.follow, places = null, previews = hasPreview;
+  let at = 0, paths = {}, roles = [], places = null, previews = hasPreview;
 
   // "a3r2" -> a a a r r; "#" stands before a digit that is a letter.
   function letters(runs) {
@@ -90,44 +89,10 @@
     }).join("");
   }
 
-  // What the chosen lane reads, and which first values it has heard by frame `to`.
-  function followed(to) {
-    if (data.follow === null) return { roles, paths, caption: data.frames[to].c };
-    const marked = roles.map((role) => ("rp".includes(role) ? "v" : role));
-    let heard = Array.from({ length: 32 }, (_, i) => 1 << i), reads = null, way = "";
-    for (let k = 0; k <= to; k++) {
-      const frame = data.frames[k];
-      if (frame.f) {
-        reads = frame.f;
-        if (marked[reads[2] * 32 + lane] !== "i") way += `${reads[1] * 32 + reads[0][lane]}>${reads[2] * 32 + lane} `;
-      } else if (reads) {
-        heard = heard.map((bits, i) => bits | heard[reads[0][i]]);
-      }
-    }
-    const { c, f } = data.frames[to];
-    const mark = (i, role) => { if (marked[i] !== "i") marked[i] = role; };
-    if (heard.some((bits, i) => bits !== 1 << i)) for (let i = 0; i < 32; i++) if ((heard[lane] >> i) & 1) mark(i, "p");
-    let words = c;
-    if (f) {
-      mark(f[1] * 32 + f[0][lane], "r");
-      mark(f[2] * 32 + lane, "r");
-      words = c.slice(0, f[3]);
-      if (marked[f[2] * 32 + lane] !== "i") words += ` Lane ${lane} receives ${texts[f[2] * 32 + lane]} from lane ${f[0][lane]}.`;
-    } else if (reads && /Lane \d+ now holds/.test(c)) {
-      const many = [...Array(32).keys()].filter((i) => (heard[lane] >> i) & 1).length;
-      const from = `, from the values of ${many} lane${many > 1 ? "s" : ""}.`;
-      words = c.replace(/Lane \d+ now holds.*$/, `Lane ${lane} now holds ${texts[(reads[2] + 1) * 32 + lane]}${from}`);
-    } else {
-      words = c.replace(/Follow lane \d+/, `Follow lane ${lane}`);
-    }
-    return { roles: marked, paths: { ...paths, read: way }, caption: words };
-  }
-
   function paint() {
-    const now = followed(at);
-    setRoles(now.roles);
-    for (const ink of inks) ink.setAttribute("d", drawn(now.paths[ink.dataset.ink] || "", ink.dataset.ink !== "thin"));
-    sentence.textContent = now.caption;
+    setRoles(roles);
+    for (const ink of inks) ink.setAttribute("d", drawn(paths[ink.dataset.ink] || "", ink.dataset.ink !== "thin"));
+    sentence.textContent = data.frames[at].c;
   }
 
   // Frames hold changes: going back means starting again from the first, which is whole.
@@ -231,12 +196,6 @@
     paint();
   }
 
-  function follow(other) {
-    lane = Math.max(0, Math.min(31, other || 0));
-    chosen.value = lane;
-    paint();
-  }
-
   root.addEventListener("qt-go", (event) => go(event.detail));
   for (const button of buttons) button.addEventListener("click", () => (button.dataset.go > 0 ? next() : back()));
   for (const slider of sliders) {
@@ -257,13 +216,6 @@
       event.preventDefault();
       event.stopPropagation();
       keys[event.key]();
-    });
-  }
-  if (chosen) {
-    chosen.addEventListener("input", () => follow(Number(chosen.value)));
-    svg.addEventListener("click", (event) => {
-      const i = [...boxes].indexOf(event.target);
-      if (i >= 0) follow(i % 32);
     });
   }
   at = data.frames.length; // so that show() starts from the first frame

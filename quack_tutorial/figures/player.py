@@ -27,10 +27,7 @@ _numbers = count(1)  # the same picture may be shown twice on one page
 
 @dataclass(frozen=True)
 class Frame:
-    """One step. `roles` has a letter for each box (see `theme`), `texts` a text; `inks` are paths or links, `notes` more texts.
-
-    `reads` is for players that follow a lane: which lane each one reads in this step.
-    """
+    """One step. `roles` has a letter for each box (see `theme`), `texts` a text; `inks` are paths or links, `notes` more texts."""
 
     caption: str
     roles: str
@@ -39,17 +36,6 @@ class Frame:
     source: str = ""
     inks: dict[str, str] = field(default_factory=dict)
     notes: tuple[Label, ...] = ()
-    reads: Reads | None = None
-
-
-@dataclass(frozen=True)
-class Reads:
-    """Which lane each lane reads; in which rows of 32 boxes (`held`, `got`); how long the caption is that names no lane."""
-
-    source: tuple[int, ...]
-    held: int
-    got: int
-    rule: int
 
 
 @dataclass(frozen=True)
@@ -58,9 +44,8 @@ class Player:
 
     `key` explains what is drawn: pairs of a role or the name of an ink, and words. `origin` says what the picture is from.
     `start` is the frame shown at first, also where scripts do not run: left out, the last. `axes` maps a slider's name to its
-    values' names, for frames in the order of `itertools.product`; None gives one slider of steps. `follow` is the lane whose way
-    is drawn, in frames with `reads`; the reader can choose another. `below` is HTML that stands under the key; a script in
-    it hears the figure's event `qt-step` (detail: the frame's number), and asks for a frame by `qt-go`.
+    values' names, for frames in the order of `itertools.product`; None gives one slider of steps. `below` is HTML that stands
+    under the key; a script in it hears the figure's event `qt-step` (detail: the frame's number), and asks for a frame by `qt-go`.
     ValueError for frames that do not fit the scene or the axes.
     """
 
@@ -71,7 +56,6 @@ class Player:
     key: tuple[tuple[str, str], ...] = ()
     start: int = -1
     axes: dict[str, tuple[str, ...]] | None = None
-    follow: int | None = None
     below: str = ""
 
     def __post_init__(self):
@@ -108,8 +92,6 @@ class Player:
                 row["i"] = {name: change for name, change in row["i"].items() if change is not None}
             if frame.notes:
                 row["n"] = _labels(frame.notes)
-            if frame.reads:
-                row["f"] = [list(frame.reads.source), frame.reads.held, frame.reads.got, frame.reads.rule]
             roles, texts, inks = frame.roles, frame.texts, new
             frames.append(row)
         axes = [len(names) for names in self.axes.values()] if self.axes else None
@@ -121,7 +103,6 @@ class Player:
             "preview": self.preview(),
             "axes": axes,
             "names": names,
-            "follow": self.follow,
             "wide": _geometry(self.scene) if self.scene.narrow else None,
             "narrow": _geometry(self.scene.narrow) if self.scene.narrow else None,
         }
@@ -140,7 +121,6 @@ class Player:
             origin=self.origin,
             script="player.js",
             data=self.data(),
-            attributes="" if self.follow is None else " data-follow",
             least=self.scene.narrow.width if self.scene.narrow else self.scene.width,
         )
 
@@ -163,10 +143,7 @@ class Player:
         buttons = '<button type="button" data-go="-1">Back</button><button type="button" data-go="1">Next</button>'
         many = len(self.frames)
         shown = f"all {many}" if 0 < self.start == many - 1 else f"{self.start + 1} of {many}"
-        steps = buttons + slider("Step", many + 1, self.start + 1, shown, least=1)
-        if self.follow is None:
-            return steps
-        return f'{steps}<label>Follow lane <input type="number" min="0" max="31" value="{self.follow}"></label>'
+        return buttons + slider("Step", many + 1, self.start + 1, shown, least=1)
 
 
 def slider(name: str, values: int, at: int, shown: str, least: int = 0) -> str:

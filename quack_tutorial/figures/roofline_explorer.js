@@ -5,7 +5,7 @@
 
   const HEIGHT = 300, LEFT = 62, RIGHT = 14, TOP = 26, BOTTOM = 44, X = [-3, 7], Y = [2, 5];
 
-  // As facts() in roofline_explorer.py.
+  // What follows from a size: operations a byte, the GFLOP/s that its ceiling and the roof allow, and those reached.
   function facts(operations, M, N, bytes, ceiling, speeds, peak) {
     const intensity = operations * M * N / bytes, allowed = ceiling * intensity;
     return { intensity, allowed: Math.min(allowed, peak), bound: allowed < peak ? "memory" : "arithmetic",

@@ -1,18 +1,17 @@
 """`roofline`: operation, dtype, rows and columns behind controls, and where the recorded kernels then lie under the roof.
 
-The slope is the ceiling measured at that size. The roof is the datasheet's rate of
-float32 arithmetic. Operations are counted by `FORMULAS`: one for each step that an element goes through, an exponential as one,
-as the roof counts them; hardware takes more. `facts` is the rule, here and in `roofline_explorer.js`; a test compares the two.
+The slope is the ceiling measured at that size. The roof is the datasheet's rate of float32 arithmetic. Operations are counted by
+`FORMULAS`: one for each step that an element goes through, an exponential as one, as the roof counts them; hardware takes more.
+What follows from a size is computed in `roofline_explorer.js`; what stands here is the first setting's picture, for where scripts
+do not run.
 
 Not covered: tensor cores, and ceilings of L1 and L2.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Context
 from html import escape
-from math import floor, log2, log10
+from math import log2, log10
 
 from quack_tutorial import hardware
 from quack_tutorial.operations import OPERATIONS
@@ -39,29 +38,10 @@ LANDMARK = ("a product of 256 x 256 matrices", 2 * 256**3 / (3 * 256**2 * 4))  #
 HEIGHT, WIDTH, LEFT, RIGHT, TOP, BOTTOM = 300, 720, 62, 14, 26, 44
 X, Y = (-3, 7), (2, 5)  # powers of 2 and of 10 at the ends of the axes
 START = ("softmax", "float32", 4096, 32768)
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What follows from a size: operations a byte, the GFLOP/s that its ceiling and the roof allow, and those reached."""
-
-    intensity: float
-    allowed: float
-    bound: str  # "memory" or "arithmetic"
-    reached: tuple[float | None, ...]
-
-
-def facts(operations, M, N, nbytes, ceiling, speeds) -> Facts:
-    """`operations` an element of M x N, `nbytes` moved, GB/s of the ceiling and of each implementation (None: not recorded)."""
-    intensity = operations * M * N / nbytes
-    allowed = ceiling * intensity
-    bound = "memory" if allowed < PEAK_GFLOP_S else "arithmetic"
-    return Facts(
-        intensity,
-        min(allowed, PEAK_GFLOP_S),
-        bound,
-        tuple(None if gb_s is None else gb_s * intensity for gb_s in speeds),
-    )
+TABLE = (
+    '<div class="qt-table"><table><thead><tr><th scope="col"></th><th scope="col">GB/s</th><th scope="col">GFLOP/s</th>'
+    '<th scope="col">of the ceiling</th></tr></thead><tbody></tbody></table></div>'
+)
 
 
 def cells(operation) -> dict:
@@ -75,19 +55,6 @@ def cells(operation) -> dict:
     return found
 
 
-def sentence(operation, dtype, N, M, row) -> str:
-    """The caption, as the script says it too."""
-    steps = FORMULAS[operation]
-    found = facts(len(steps), M, N, *row[:2], row[2:])
-    of_peak = short(100 * found.allowed / PEAK_GFLOP_S, 2)
-    return (
-        f"{operation}, {dtype}, {M:,} rows of {N:,}: {len(steps)} operations and {short(row[0] / M / N, 3)} bytes an element, "
-        f"{short(found.intensity, 3)} operations a byte. The fastest plain kernel with the same reads and writes moves "
-        f"{row[1]:,} GB/s, which allows {whole(found.allowed)} GFLOP/s: {of_peak} % of what the arithmetic units could do. "
-        f"The {found.bound} is the bound."
-    )
-
-
 class Roofline:
     """The explorer as an object that notebooks show; without scripts its first setting stands still."""
 
@@ -99,7 +66,6 @@ class Roofline:
 
     def _repr_html_(self) -> str:
         operation, dtype, N, M = START
-        row = self.cells[operation][dtype, N, M]
         controls = (
             choice("Operation", self.cells, operation)
             + choice("Type", DTYPES, dtype)
@@ -111,10 +77,10 @@ class Roofline:
         return page(
             title=self.title,
             controls=controls,
-            caption=f"<p>{escape(sentence(operation, dtype, N, M, row))}</p>",
+            caption=f"<p>{operation}, {dtype}, {M:,} rows of {N:,}: where the recorded kernels lie.</p>",
             picture=f"<style>{asset('roofline_explorer.css')}</style>{self.picture()}",
             width=WIDTH,
-            key=table(len(FORMULAS[operation]), M, N, row) + key,
+            key=TABLE + key,
             origin=f"{self.origin()} The roof: {PEAK_SOURCE}. Bytes are those that must move; "
             "operations are counted once an element, an exponential as one.",
             script="roofline_explorer.js",
@@ -147,7 +113,7 @@ class Roofline:
         """The SVG of the first setting, for where scripts do not run."""
         operation, dtype, N, M = START
         row = self.cells[operation][dtype, N, M]
-        found = facts(len(FORMULAS[operation]), M, N, *row[:2], row[2:])
+        intensity = len(FORMULAS[operation]) * M * N / row[0]
         across = lambda x: LEFT + (log2(x) - X[0]) / (X[1] - X[0]) * (WIDTH - LEFT - RIGHT)  # noqa: E731
         down = lambda y: HEIGHT - BOTTOM - (log10(y) - Y[0]) / (Y[1] - Y[0]) * (HEIGHT - TOP - BOTTOM)  # noqa: E731
         parts = []
@@ -164,9 +130,9 @@ class Roofline:
                 f'<path fill="none" stroke="{LIGHT["ink"]}"{dashes} d="M{across(2 ** X[0]):.1f} {down(gb_s * 2 ** X[0]):.1f}'
                 f'L{across(bend):.1f} {down(PEAK_GFLOP_S):.1f}H{WIDTH - RIGHT}"/>'
             )
-        for gflop_s, mark, (colour, _) in reversed(list(zip(found.reached, MARKS, SERIES))):
-            if gflop_s is not None:
-                place = f"translate({across(found.intensity):.1f} {down(gflop_s):.1f})"
+        for gb_s, mark, (colour, _) in reversed(list(zip(row[2:], MARKS, SERIES))):
+            if gb_s is not None:
+                place = f"translate({across(intensity):.1f} {down(gb_s * intensity):.1f})"
                 parts.append(f'<path fill="{colour}" transform="{place}" d="{mark}"/>')
         return (
             f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img" font-size="11.5" '
@@ -174,32 +140,6 @@ class Roofline:
             f'<text x="0" y="12">GFLOP/s</text><text x="{WIDTH - RIGHT}" y="{HEIGHT - 8}" text-anchor="end">'
             f"operations a byte</text>{''.join(parts)}</svg>"
         )
-
-
-def table(operations, M, N, row) -> str:
-    """The implementations at one size, with the marks that the picture has for them."""
-    found = facts(operations, M, N, *row[:2], row[2:])
-    lines = []
-    for i, (name, gb_s, gflop_s) in enumerate(zip(PROVIDERS, row[2:], found.reached)):
-        if gb_s is not None:
-            path = f'<path transform="translate(8 7)" style="fill: {variable(f"s{i}")}" d="{MARKS[i]}"/>'
-            mark = f'<svg width="16" height="14" aria-hidden="true">{path}</svg>'
-            share = f"{100 * gb_s / row[1]:.0f} %"
-            lines.append(
-                f'<tr><th scope="row">{mark} {name}</th><td>{gb_s:,}</td><td>{whole(gflop_s)}</td><td>{share}</td></tr>'
-            )
-    head = "".join(f'<th scope="col">{text}</th>' for text in ("", "GB/s", "GFLOP/s", "of the ceiling"))
-    return f'<div class="qt-table"><table><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
-
-
-def whole(x) -> str:
-    """A number without decimals; halves go up, as in JavaScript."""
-    return f"{floor(x + 0.5):,}"
-
-
-def short(x, digits) -> str:
-    """A number with so many digits, zeros at the end left out; halves go up, as in JavaScript."""
-    return f"{float(Context(prec=digits, rounding=ROUND_HALF_UP).create_decimal(x)):g}"
 
 
 def choice(name, values, chosen) -> str:

@@ -5,7 +5,7 @@
 
   const LANES = 32, SECTOR = 32, LINE = 128, WIDEST = 16, HEIGHT = 280, TOP = 20, LEFT = 56;
 
-  // As count() in stride_explorer.py.
+  // What a copy of one vector a lane takes: `sectors` are those of all requests, `distinct` those that move once.
   function count(element, vector, stride, offset) {
     const bytes = element * vector, start = element * offset;
     let width = bytes, sectors = 0;

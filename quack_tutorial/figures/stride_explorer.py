@@ -2,101 +2,56 @@
 
 Each lane reads `vector` elements of `element` bytes, `stride` vectors behind the lane before it; lane 0 begins `offset` elements
 behind a boundary of 128 bytes. Where that is no multiple of the vector, the copy takes more requests, as wide as it allows.
-The rule is `count` here and in `stride_explorer.js`; a test compares the two, and the package's count of a trace.
+The rule is `count` in `stride_explorer.js`; a test compares it with the simulator's count of a trace. What stands here is the first
+setting's picture, for where scripts do not run.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from html import escape
-
 from .player import key_html, page, slider
 from .sectors import LINE_BYTES, SECTOR_BYTES
+from .suites import Shown
 from .theme import LIGHT, ROLES, asset
-from .wording import counted
 
 LANES = 32
 ELEMENTS = (1, 2, 4, 8)  # bytes
 VECTORS = (1, 2, 4, 8, 16)  # elements; 16 bytes at most
 STRIDES = tuple(range(1, 33))
 OFFSETS = tuple(range(33))
-WIDEST = 16  # bytes of one access
 HEIGHT, TOP = 280, 20  # pixels of the picture, and of what is above its first line
 LEFT, WIDTH = 56, 720
+START = (4, 1, 3, 0)  # element, vector, stride, offset: one colour of three
+TITLE = "A warp's request: which sectors it touches"
 
 
-@dataclass(frozen=True)
-class Count:
-    """What a copy of one vector a lane takes: `sectors` are those of all requests, `distinct` those that move once."""
+def strides() -> Shown:
+    """Sliders for how far apart a warp's lanes read, how wide and from which offset, and the requests, sectors and used bytes
+    that follow.
 
-    width: int  # bytes of each access
-    requests: int
-    sectors: int
-    distinct: int
-    asked: int  # bytes
-
-    @property
-    def used(self) -> float:
-        """The share of the bytes of the distinct sectors that lanes asked for."""
-        return self.asked / (self.distinct * SECTOR_BYTES)
-
-
-def count(element: int, vector: int, stride: int, offset: int) -> Count:
-    """Sizes in bytes (element), elements (vector, offset) and vectors (stride); ValueError for a vector of more than 16 bytes."""
-    nbytes, start = element * vector, element * offset
-    if nbytes > WIDEST:
-        raise ValueError(f"a lane asks for at most {WIDEST} bytes in one instruction, not {nbytes}")
-    width = nbytes
-    while start % width:
-        width //= 2
-    starts = [start + lane * stride * nbytes for lane in range(LANES)]
-    of_each = [{(s + part) // SECTOR_BYTES for s in starts} for part in range(0, nbytes, width)]
-    sectors = sum(map(len, of_each))
-    return Count(width, len(of_each), sectors, len(set.union(*of_each)), LANES * nbytes)
-
-
-def sentence(element: int, vector: int, stride: int, offset: int) -> str:
-    """The caption, as the script says it too."""
-    c = count(element, vector, stride, offset)
-    requests = counted(c.requests, "request")
-    text = f"{requests} of {counted(c.width, 'byte')} a lane, {c.sectors} sectors"
-    if c.requests > 1:
-        text += f", {c.distinct} of them different"
-    text += f". {c.asked} bytes asked for, {c.distinct * SECTOR_BYTES} moved: {100 * c.used:.3g} % used."
-    if c.width < element * vector:
-        text += f" The vector of {element * vector} bytes is misaligned, so it comes in pieces."
-    return text
-
-
-class Strides:
-    """The explorer as an object that notebooks show; without scripts the first setting stands still."""
-
-    title = "A warp's request: which sectors it touches"
-    start = (4, 1, 3, 0)  # element, vector, stride, offset: one colour of three
-
-    def _repr_html_(self) -> str:
-        element, vector, stride, offset = self.start
-        controls = (
-            slider("Element", len(ELEMENTS), ELEMENTS.index(element), f"{element} bytes")
-            + slider("Vector", len(VECTORS), VECTORS.index(vector), "1 element")
-            + slider("Stride", len(STRIDES), STRIDES.index(stride), f"{stride} vectors")
-            + slider("Offset", len(OFFSETS), OFFSETS.index(offset), "0 elements")
-        )
-        return page(
-            title=self.title,
-            controls=controls,
-            caption=f"<p>{escape(sentence(*self.start))}</p>",
-            picture=f"<style>{asset('stride_explorer.css')}</style>{picture(*self.start)}",
-            width=WIDTH,
-            key=key_html(
-                (("r", "sector that moves"), ("-", "sector that stays"), ("even", "bytes that a lane asks for"))
-            ),
-            origin="Computed in the page by the rule that the simulator counts by. A row is a line of 128 bytes, 4 sectors of 32; "
-            "lines that no lane touches are left out.",
-            script="stride_explorer.js",
-            data={"elements": ELEMENTS, "vectors": VECTORS},
-            attributes=' data-part="strides"',
-        )
+    Each lane reads a vector of elements, a stride of vectors behind the lane before it; the offset is that of lane 0, in elements
+    behind a boundary of 128 bytes.
+    """
+    element, vector, stride, offset = START
+    controls = (
+        slider("Element", len(ELEMENTS), ELEMENTS.index(element), f"{element} bytes")
+        + slider("Vector", len(VECTORS), VECTORS.index(vector), "1 element")
+        + slider("Stride", len(STRIDES), STRIDES.index(stride), f"{stride} vectors")
+        + slider("Offset", len(OFFSETS), OFFSETS.index(offset), "0 elements")
+    )
+    html = page(
+        title=TITLE,
+        controls=controls,
+        caption=f"<p>Each lane reads {element} bytes, {stride} vectors behind the lane before it.</p>",
+        picture=f"<style>{asset('stride_explorer.css')}</style>{picture(*START)}",
+        width=WIDTH,
+        key=key_html((("r", "sector that moves"), ("-", "sector that stays"), ("even", "bytes that a lane asks for"))),
+        origin="Computed in the page by the rule that the simulator counts by. A row is a line of 128 bytes, 4 sectors of 32; "
+        "lines that no lane touches are left out.",
+        script="stride_explorer.js",
+        data={"elements": ELEMENTS, "vectors": VECTORS},
+        attributes=' data-part="strides"',
+    )
+    return Shown(html, TITLE)
 
 
 def picture(element: int, vector: int, stride: int, offset: int) -> str:
@@ -136,13 +91,3 @@ def picture(element: int, vector: int, stride: int, offset: int) -> str:
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img" font-size="11" '
         f'aria-label="{label}"><text x="0" y="11">lanes</text>{"".join(parts)}</svg>'
     )
-
-
-def strides() -> Strides:
-    """Sliders for how far apart a warp's lanes read, how wide and from which offset, and the requests, sectors and used bytes
-    that follow.
-
-    Each lane reads a vector of elements, a stride of vectors behind the lane before it; the offset is that of lane 0, in elements
-    behind a boundary of 128 bytes.
-    """
-    return Strides()

@@ -12,22 +12,20 @@
 
 from __future__ import annotations
 
-from html import escape
-
 from quack_tutorial import hardware
 from quack_tutorial.records import folder
 from quack_tutorial.records.training import DRIFT, LAST
 
 from .charts import MARKERS, STYLES, Chart, grouped_bars, log2_axis
-from .suites import Shown
+from .suites import Shown, _inline
 from .theme import LIGHT, SERIES
 
 
-def not_yet(command: str) -> Shown:
-    """What stands in the place of a chart that has no record."""
-    where = hardware.called(folder().name)
-    html = f"<p><em>Not yet measured: <code>{escape(command)}</code> on {where} makes the record.</em></p>"
-    return Shown(html, f"Not yet measured: `{command}` on {where} makes the record.")
+def not_yet(command="") -> Shown:
+    """What stands in the place of a chart that has no record; `command` makes it, where one does."""
+    how = f" `{command}` makes the record." if command else ""
+    said = f"Not yet measured on {hardware.called(folder().name)}.{how}"
+    return Shown(f"<p><em>{_inline(said)}</em></p>", said)
 
 
 def losses(training) -> Chart | Shown:

@@ -8,14 +8,13 @@
 
 A status is "ok", "unsupported" (the provider refuses the size), "wrong" (its output is, so it was not timed), "missing"
 (not installed) or "crashed"; all but "ok" come with the first line of a message and no numbers. Sample i of two
-providers in a cell belongs to the same round. Reading checks that what is derived follows from the samples.
+providers in a cell belongs to the same round. What is derived follows from the samples; a test looks at every record.
 """
 
 from __future__ import annotations
 
 import functools
 import json
-import math
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from quack_tutorial import records
 from quack_tutorial.hardware import ITEM_BYTES
 from quack_tutorial.operations import OPERATIONS
 from quack_tutorial.records import FOLDER, build, require, rounded
-from quack_tutorial.records.cells import BEFORE, L2_MULTIPLE, PUBLIC_SERIES, CellKey, bytes_moved, bytes_read
+from quack_tutorial.records.cells import BEFORE, L2_MULTIPLE, PUBLIC_SERIES, CellKey, bytes_read
 from quack_tutorial.records.statistics import interquartile_range, median
 
 STATUSES = ("ok", "unsupported", "wrong", "missing", "crashed")
@@ -185,7 +184,6 @@ def load_records(folder=None, operation: str | None = None, series: str = "peers
     found = []
     for path in sorted(Path(folder or default_folder()).glob("*.json")):
         kept = records.read(path, "cells")
-        # Others are left out unchecked: checking takes a hundred times as long as reading.
         if kept.get("series", series) == series and operation in (None, kept.get("operation", operation)):
             found.append(_checked(kept, str(path)))
     return sorted(found, key=lambda record: record.date)
@@ -223,64 +221,29 @@ def with_cell(record: Record, cell: Cell, versions: dict[str, str]) -> Record:
 
 
 def _checked(kept: dict, path: str) -> Record:
-    """A `Record` from what its file holds; RecordError where something is missing, unknown or does not follow."""
+    """A `Record` from what its file holds; RecordError where something is missing or unknown."""
     record = build(Record, kept | {"cells": (), "path": path}, path)
     require(record.operation in OPERATIONS, f"{path}: operation {record.operation!r} is not one that is measured")
     require(record.series in SERIES, f"{path}: series {record.series!r} is not one of {', '.join(SERIES)}")
-    cells = tuple(_checked_cell(cell, record, path) for cell in kept["cells"])
-    _require_once([f"{cell.dtype} {cell.M} {cell.N}" for cell in cells], f"{path}: cell")
-    return replace(record, cells=cells)
+    return replace(record, cells=tuple(_checked_cell(cell, path) for cell in kept["cells"]))
 
 
-def _checked_cell(kept, record, path):
+def _checked_cell(kept, path):
     require(isinstance(kept, dict), f"{path}: a cell is a JSON object, this is a {type(kept).__name__}")
     where, results = f"{path}: cell {kept.get('dtype')} {kept.get('M')} x {kept.get('N')}", kept.get("results")
     require(isinstance(results, list) and results, f"{where}: it has no results")
     cell = build(Cell, kept | {"results": ()}, where)
     require(cell.dtype in ITEM_BYTES, f"{where}: dtype is not one of {', '.join(ITEM_BYTES)}")
-    moved = bytes_moved(record.key(cell))
-    require(cell.bytes_moved == moved, f"{where}: bytes_moved is {cell.bytes_moved}, the operation moves {moved}")
-    _check_samples(cell.ceiling_samples_us, f"{where}: ceiling")
-    _follows(cell.ceiling_gb_s, moved / median(cell.ceiling_samples_us) / 1e3, f"{where}: ceiling_gb_s")
-    results = tuple(_checked_result(result, cell, record, where) for result in results)
-    _require_once([result.provider for result in results], f"{where}:")
-    return replace(cell, results=results)
+    return replace(cell, results=tuple(_checked_result(result, where) for result in results))
 
 
-def _checked_result(kept, cell, record, where):
+def _checked_result(kept, where):
     result = build(Result, kept, where)
     where = f"{where}: {result.provider}"
     require(result.status in STATUSES, f"{where}: status {result.status!r} is not one of {', '.join(STATUSES)}")
-    if result.status != "ok":
-        require(bool(result.message), f"{where}: status {result.status} without a message")
-        require(not result.samples_us and result.gb_s is None, f"{where}: status {result.status} with times")
-        return result
-    _check_samples(result.samples_us, where)
-    many, wanted = len(result.samples_us), len(cell.ceiling_samples_us)
-    require(many == wanted, f"{where}: {many} samples, but the ceiling has {wanted}")
-    gb_s = cell.bytes_moved / median(result.samples_us) / 1e3
-    _follows(result.gb_s, gb_s, f"{where}: gb_s")
-    _follows(result.fraction_of_ceiling, gb_s / cell.ceiling_gb_s, f"{where}: fraction_of_ceiling")
-    if record.datasheet_gb_s:
-        _follows(result.percent_of_datasheet, 100 * gb_s / record.datasheet_gb_s, f"{where}: percent_of_datasheet")
+    is_whole = len(result.samples_us) >= 3 and None not in (result.gb_s, result.fraction_of_ceiling)
+    require(result.status != "ok" or is_whole, f"{where}: status ok without 3 samples and a speed")
     return result
-
-
-def _require_once(names, where):
-    twice = next((name for name in names if names.count(name) > 1), None)
-    require(twice is None, f"{where} {twice} is there twice")
-
-
-def _check_samples(samples, where):
-    fine = isinstance(samples, tuple) and all(
-        isinstance(s, (int, float)) and not isinstance(s, bool) and math.isfinite(s) and s > 0 for s in samples
-    )
-    require(fine and len(samples) >= 3, f"{where}: its samples must be 3 or more positive microseconds")
-
-
-def _follows(stated, derived, where):
-    close = isinstance(stated, (int, float)) and math.isclose(stated, derived, rel_tol=1e-3)
-    require(close, f"{where} is {stated}, but its samples give {derived:.5g}")
 
 
 def _compact(cell):

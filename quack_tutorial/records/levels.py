@@ -1,4 +1,4 @@
-"""The recorded times of chapter 16's kernels: what `quack-tutorial levels` wrote, read."""
+"""The recorded times of chapter 16's kernels: as read; CONTRIBUTING.md says what made the record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,17 @@
-"""The recorded ways to mistime a kernel (see `bench/pitfalls.py`), and what a call costs on the host."""
+"""The recorded ways to mistime a kernel, and what a call costs on the host.
+
+| series   | times softmax                                                                                           |
+|----------|---------------------------------------------------------------------------------------------------------|
+| timer    | of a large and of a small matrix with the host's clock, with events, and in a CUDA graph                  |
+| L2       | of 8 MiB, over one input, and over as many as fill 3 and 16 times L2                                      |
+| hint     | right after a kernel that asks L2 to keep what it reads, over the same inputs; with L2 as it is, after the |
+|          | driver's reset of kept lines, and cleared                                                                |
+| stream   | launched on a stream of its own, by events on the current one, and by the host's clock                    |
+| itself   | against itself: all samples of the one before those of the other, and in turns                            |
+| clock    | and a matrix product, for seconds on end, with the SM's clock and the power beside each sample            |
+
+"large" is 32768 x 4096 bfloat16, "small" 128 x 256. CONTRIBUTING.md says what made the record.
+"""
 
 from __future__ import annotations
 

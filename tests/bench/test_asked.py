@@ -17,7 +17,7 @@ def without_a_gpu(monkeypatch):
     monkeypatch.setattr(machine, "detect", lambda: found)
 
 
-@pytest.mark.parametrize("command", ["memory", "model", "pitfalls", "profile", "levels", "head", "states", "bench"])
+@pytest.mark.parametrize("command", ["memory", "model", "profile", "head", "states", "bench"])
 def test_what_measures_needs_a_gpu(command, without_a_gpu, capsys):
     assert cli.main([command]) == 2
     assert capsys.readouterr().err == f"{command}: this machine has no NVIDIA GPU.\n"

@@ -1,10 +1,7 @@
-"""`quack-tutorial pitfalls`: its record as the chapter reads it, and what it asks of NVML."""
+"""The recorded ways to mistime a kernel, as the chapter reads them."""
 
 import pytest
 
-torch = pytest.importorskip("torch")
-
-from bench import pitfalls
 from quack_tutorial import card
 from quack_tutorial.records import pitfalls as records
 from quack_tutorial.records import save
@@ -14,22 +11,26 @@ HEAD |= {"date": "2026-01-02 03:04", "versions": {"torch": "0.0"}}
 HEAD |= {"datasheet_gb_s": 4800, "failed": {"stream": "RuntimeError: none left"}}
 
 
+def point(series, name, facts, samples_us):
+    return {"series": series, "name": name, **facts, "samples_us": samples_us}
+
+
 def made_up():
     """Points of each series that is drawn; no number here was measured."""
     size = {"M": 4096, "N": 1024, "bytes": 16 << 20}
-    yield pitfalls.Point("timer", "events around one launch", {"size": "large", **size}, (8.0, 9.0, 10.0))
+    yield point("timer", "events around one launch", {"size": "large", **size}, (8.0, 9.0, 10.0))
     for multiple, kept in ((3, 9.8), (16, 10.0)):
         for state, us in (("as it is", kept), ("kept lines released", 10.0), ("cleared", 10.0)):
-            yield pitfalls.Point("hint", "a plain copy", {"multiple": multiple, "L2": state, **size}, (us,) * 3)
+            yield point("hint", "a plain copy", {"multiple": multiple, "L2": state, **size}, (us,) * 3)
     for second in range(3):
         facts = {"seconds": second, "sm_mhz": 1900 - second, "watts": 500 + second}
-        yield pitfalls.Point("clock", "softmax of zeros", facts, (10.0 + second,))
+        yield point("clock", "softmax of zeros", facts, (10.0 + second,))
 
 
 @pytest.fixture
 def recorded(tmp_path):
     path = tmp_path / "h200.json"
-    save(path, {**HEAD, "points": [pitfalls.as_row(point) for point in made_up()]})
+    save(path, HEAD | {"points": [*made_up()]})
     return records.load(path)
 
 

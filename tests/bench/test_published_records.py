@@ -7,6 +7,8 @@ import pytest
 from bench import ours
 from quack_tutorial import compiler, hardware
 from quack_tutorial.records import bench as records
+from quack_tutorial.records.cells import bytes_moved
+from quack_tutorial.records.statistics import median
 
 
 @functools.cache
@@ -42,6 +44,32 @@ def test_published_records_are_whole_small_and_of_a_known_gpu():
         assert record.cells, f"{record.path} holds no cell"
     for path in files("bench"):
         assert path.stat().st_size < 600_000, f"{path} is too large"
+
+
+def test_what_records_derive_follows_from_their_samples():
+    for record in published():
+        keys = [record.key(cell) for cell in record.cells]
+        assert len(set(keys)) == len(keys), record.path
+        for key, cell in zip(keys, record.cells):
+            assert cell.bytes_moved == bytes_moved(key), (record.path, key)
+            ceiling = cell.bytes_moved / median(cell.ceiling_samples_us) / 1e3
+            assert cell.ceiling_gb_s == pytest.approx(ceiling, rel=1e-3), (record.path, key)
+            assert len({result.provider for result in cell.results}) == len(cell.results), (record.path, key)
+            for found in cell.results:
+                if found.status != "ok":
+                    assert found.message and not found.samples_us and found.gb_s is None, (record.path, key)
+                    continue
+                assert len(found.samples_us) == len(cell.ceiling_samples_us) and min(found.samples_us) > 0
+                given = cell.bytes_moved, cell.ceiling_gb_s, record.datasheet_gb_s
+                derived = records.ok_result(found.provider, found.samples_us, *given)
+                for name in ("gb_s", "fraction_of_ceiling", "percent_of_datasheet"):
+                    stated = getattr(found, name)
+                    assert stated == pytest.approx(getattr(derived, name), rel=1e-3), (
+                        record.path,
+                        key,
+                        found.provider,
+                        name,
+                    )
 
 
 KERNELS = sorted({(operation, provider) for operation, provider, *_ in timed_kernels()})

@@ -50,8 +50,6 @@ class FakeGPU:
 
     def __call__(self, words, seconds):
         name, *words = words[3:] if words[1] == "-m" and words[2].endswith("cli") else [Path(words[1]).name, *words[2:]]
-        if words[0:1] == ["bench.precompile"]:
-            name = "precompile"
         self.seen.append((name, seconds))
         if name == "bench":
             args = parsed_by(command, words)
@@ -76,12 +74,12 @@ def test_every_item_s_command_is_understood_and_counted(folder):
 def test_what_is_missing_is_measured_once_and_packed(folder, root, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(root))
     gpu, packed = FakeGPU(root), tmp_path / "out.tar.gz"
-    chosen = items("memory", "levels", "fewer rows")
+    chosen = items("memory", "model", "fewer rows")
     args = parsed("--missing", "--pack", str(packed), "--workers", "1")
     assert record.measure(chosen, folder, args, gpu, HERE) == 0
-    assert [name for name, _ in gpu.seen] == ["precompile", "memory", "levels", "bench"]
+    assert [name for name, _ in gpu.seen] == ["memory", "model", "bench"]
     said = capsys.readouterr().out
-    assert re.search("memory +1 missing, about 1.7 minutes", said)
+    assert re.search("memory +1 missing, about 2.2 minutes", said)
     assert said.endswith("Missing now:\n")
     gpu.seen.clear()
     assert record.measure(chosen, folder, args, gpu, HERE) == 0 and not gpu.seen
@@ -102,7 +100,7 @@ def test_what_is_missing_is_measured_once_and_packed(folder, root, tmp_path, cap
 )
 def test_an_item_s_records_of_another_machine_are_measured_anew(folder, capsys, other, why):
     """And no other item's. A package that only one of them names is no contradiction."""
-    names = ("bench/softmax", "levels", "profile")
+    names = ("bench/softmax", "model", "profile")
     for name in names:
         save(
             folder / f"{name}.json",

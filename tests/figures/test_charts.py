@@ -134,44 +134,6 @@ def test_a_chart_follows_the_pages_colours_and_asks_for_nothing(chart):
     assert (checked.wrong, checked.open) == ([], [])
 
 
-def test_a_version_leads_to_the_section_with_its_code(root, monkeypatch):
-    from docutils.nodes import make_id
-
-    from quack_tutorial.figures.charts import SECTIONS, SHIPS, code_links
-    from quack_tutorial.operations import OPERATIONS
-
-    monkeypatch.delenv("QUACK_TUTORIAL_PROGRESS", raising=False)
-    for operation, sections in SECTIONS.items():
-        assert set(sections) | {"what ships"} == set(OPERATIONS[operation].ladder)
-        links = code_links(operation, [*sections, "what ships"]).values()
-        assert all((root / "notebooks" / address).resolve().is_file() for address in links)
-        for address in [*sections.values(), SHIPS]:
-            page, _, section = address.partition(".html#")
-            text = (root / "notebooks" / f"{page}.md").resolve().read_text("utf-8")
-            assert section in {make_id(line.lstrip("# ")) for line in text.splitlines() if line.startswith("#")}, (
-                address
-            )
-
-
-@pytest.mark.parametrize("draw", (ladder, climb), ids=("ladder", "climb"))
-def test_points_and_bars_are_links_for_the_mouse_and_names_for_the_keyboard(draw, monkeypatch):
-    monkeypatch.setenv("QUACK_TUTORIAL_PROGRESS", "0")  # as in a build
-    every = zip(versions(), ("three-pass", "not taught"))
-    made = [{**row, "provider": name} for row, name in every]
-    chart = draw(made, "softmax", "float32")
-    html = chart._repr_html_()
-    # In a live notebook no drawing holds a link, at which JupyterLab stops with an error; those below it stay.
-    monkeypatch.delenv("QUACK_TUTORIAL_PROGRESS")
-    above, below = draw(made, "softmax", "float32")._repr_html_().split('class="qt-origin qt-links"')
-    assert "<a " not in above and 'href="08-softmax.ipynb">three-pass</a>' in below
-    assert chart.links == {"three-pass": "08-softmax.html#three-passes"}
-    drawn = re.findall(r"<a ([^>]*)>", html[: html.index('class="qt-origin qt-links"')])
-    drawn = {link.removeprefix('data-lm-suppress-shortcuts="true" ') for link in drawn}
-    wanted = {'href="08-softmax.html#three-passes" aria-label="code: three passes" tabindex="-1"'}
-    assert drawn == wanted
-    assert 'href="08-softmax.html#three-passes">three-pass</a>' in html and 'role="img"' not in html
-
-
 def test_every_recorded_ceiling_has_a_name():
     from quack_tutorial.records import bench as records
     from quack_tutorial.records.bench import PLAIN, ruler

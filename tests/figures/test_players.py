@@ -238,7 +238,6 @@ def drawn():
         "butterfly of groups": figures.butterfly(traces.butterfly(width=8)),
         "butterfly of maxima": figures.butterfly(TRACES["maxima"]),
         "butterfly of pairs, which says nothing of the operation": figures.butterfly(pairs),
-        "butterfly of pairs that are added": figures.butterfly(pairs, operation="+"),
         "butterfly, shuffled down": figures.butterfly(traces.shuffle_down()[0]),
         "butterfly of one lane": figures.butterfly(traces.broadcast()),
         "block_reduce without its barrier": figures.block_reduce(race.trace),
@@ -307,9 +306,6 @@ TRACES = {
     "figure, trace, given, said",
     [
         ("butterfly", "butterfly", dict(which=1), "1 series of shuffles, not which=1"),
-        ("butterfly", "butterfly", dict(follow=32), "follow=32: a warp has the lanes 0 to 31"),
-        ("butterfly", "maxima", dict(operation="+"), "operation '[+]' does not give the numbers"),
-        ("butterfly", "butterfly", dict(operation="/"), "operation '/' is none of"),
         ("butterfly", "butterfly", dict(warp=3), "no event of launch 0, block 0, warp 3"),
         ("block_reduce", "butterfly", {}, "reads and writes no shared memory"),
         ("block_reduce", "block", dict(tensor="buf"), "no shared tensor 'buf'; it uses buffer"),

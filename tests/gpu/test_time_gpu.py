@@ -19,7 +19,6 @@ import cutlass.cute as cute
 import quack_tutorial as qt
 from quack_tutorial.kernels.copy import CopyVectors
 from quack_tutorial.kernels.memory import Stream
-from quack_tutorial.machine import counters_permitted
 
 pytestmark = [pytest.mark.gpu]
 
@@ -59,9 +58,9 @@ def test_a_kernel_that_only_reads_is_timed_beside_a_read():
 
 
 def test_a_kernel_s_lines_have_the_samples_of_this_gpu():
-    if not counters_permitted() or shutil.which("ncu") is None:
-        pytest.skip("needs Nsight Compute's ncu, and the GPU's counters")
     x = torch.randn(4096, 4096, device="cuda")
     shown = repr(qt.lines(Doubled(), x, torch.empty_like(x)))
+    if "ERR_NVGPUCTRPERM" in shown or shutil.which("ncu") is None:
+        pytest.skip("needs Nsight Compute's ncu, and the GPU's counters")
     shares = [float(found) for found in re.findall(r"^ *([\d.]+)%", shown, re.M)]
     assert 97 < sum(shares) < 103 and "sampled on this machine's" in shown

@@ -81,16 +81,12 @@ export async function accessibility(page, part = "html", rules = null) {
     .map((rule) => `${rule.id} (${rule.impact}): ${rule.help}; ` + rule.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)).join(" | "));
 }
 
-// Contexts have no service worker unless they ask for one: no slow line and no refusal of requests would reach what it fetches.
-export async function launch() {
-  const browser = await chromium.launch({
+export function launch() {
+  return chromium.launch({
     executablePath: options.chromium,
     args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
       "--disable-background-networking", "--disable-component-update", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"],
   });
-  const newContext = browser.newContext.bind(browser);
-  browser.newContext = (options) => newContext({ serviceWorkers: "block", ...options });
-  return browser;
 }
 
 // A reader of the pages in the folder that a script is given, who notes in `seen` what each page says of errors, and what `look`

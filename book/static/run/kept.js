@@ -5,7 +5,6 @@
 // the texts that it replaced, what became of a link's text, and "book" where the book's text was chosen to be shown.
 
 const PREFIX = `quack-tutorial:text:${location.pathname}:`;
-const FORMER = `quack-tutorial:${location.pathname}`; // {text of the book: the reader's}, all in one
 
 // The key of a text of the book, the nth of its kind on the page.
 export const keyOf = (built, nth) => PREFIX + hash(built) + (nth ? `.${nth}` : "");
@@ -16,7 +15,7 @@ export const read = (key) => clean(parsed(key));
 // The record in what may be somebody else's.
 export function clean({ number, text, before, link, shows }) {
   const isText = (one) => typeof one === "string";
-  const older = [before].flat().filter(isText);
+  const older = Array.isArray(before) ? before.filter(isText) : [];
   return {
     ...(Number.isInteger(number) && { number }),
     ...(isText(text) && { text }),
@@ -52,18 +51,6 @@ export function keys() {
   } catch {
     return [];
   }
-}
-
-// Texts that were kept in the former way are put where they are looked for now.
-export function move(keyOfText) {
-  const former = parsed(FORMER);
-  let allKept = true;
-  for (const [built, text] of Object.entries(former)) {
-    if (typeof text !== "string") continue;
-    const key = keyOfText(built);
-    if (read(key).text === undefined) allKept = write(key, { text }) && allKept;
-  }
-  if (Object.keys(former).length && allKept) localStorage.removeItem(FORMER);
 }
 
 function hash(text) {

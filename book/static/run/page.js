@@ -169,7 +169,6 @@ function nameKeys() {
     seen.set(cell.built, nth + 1);
     cell.key = kept.keyOf(cell.built, nth);
   }
-  kept.move((built) => kept.keyOf(built, 0));
   const answers = page.prose.map((cell) => kept.keyOf(text(cell), 0));
   const taken = new Set([...page.cells.map((cell) => cell.key), ...answers]);
   for (const cell of page.cells) cell.record = kept.read(cell.key);

@@ -10,7 +10,7 @@ const RUNTIME = new URL("../../runtime/", import.meta.url).href;
 // Only a worker that safe.js made is under the page's policy.
 if (location.protocol !== "blob:") throw new Error("this worker is started by safe.js");
 
-// What outlives the page (copies that the service worker answers with), or starts a worker without the policy, and what asks other
+// What outlives the page, or starts a worker without the policy, and what asks other
 // servers, which the policy forbids already: taken away before the first cell, so that Python finds none of it.
 const TAKEN = ["caches", "indexedDB", "BroadcastChannel", "Worker", "SharedWorker", "fetch", "XMLHttpRequest", "WebSocket",
   "WebSocketStream", "WebTransport", "EventSource", "importScripts", "webkitRequestFileSystem", "webkitRequestFileSystemSync",
