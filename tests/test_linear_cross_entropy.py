@@ -80,6 +80,13 @@ def test_no_more_logits_exist_than_asked_for(monkeypatch):
     assert shapes[6:] == [(128, 40)] * 4
 
 
+def test_a_loss_scale_may_pass_the_largest_number_of_float16():
+    x, w, t = made(64, 33, 16, torch.float16, torch.int64)
+    once, scaled = (torch.autograd.grad(ops.linear_cross_entropy(x, w, t) * by, (x, w)) for by in (1, 65536.0))
+    for one, other in zip(once, scaled, strict=True):
+        assert torch.equal(other.double(), 65536 * one.double())
+
+
 @pytest.mark.parametrize("frozen", (0, 1))
 def test_what_needs_no_gradient_gets_none(frozen):
     tensors = made(6, 20, 8)

@@ -24,6 +24,8 @@ def linear_cross_entropy(input, linear_weight, target, *, ignore_index=-100, red
     they are rounded to input's type. Needs two matrices like these for the gradients, from the forward pass on. The gradient of
     linear_weight is added up over the chunks in its own type.
 
+    In float16 the gradients are rounded before a loss scale multiplies them, which keeps no small one from vanishing.
+
     The first backward pass uses the gradients up; a second one (retain_graph=True) raises RuntimeError. Under torch.autocast input
     and linear_weight have its type.
     """
@@ -116,7 +118,7 @@ def _gradient(ctx, dloss, *_):
     input, linear_weight, dinput, dweight, scale = ctx.saved_tensors
     if launches.is_plain(dloss):
         of, ctx.of = ctx.of, None
-        found = dinput.mul_((dloss * scale).to(dinput.dtype)), dweight.mul_((dloss * scale).to(dweight.dtype))
+        found = _scaled(dinput, dloss * scale), _scaled(dweight, dloss * scale)
     else:
         of, found = ctx.of, _linear_cross_entropy_backward(input, linear_weight, dinput, dweight, dloss * scale)
     return *(gradient if there else None for gradient, there in zip(found, of)), *others
@@ -174,4 +176,12 @@ def _linear_cross_entropy_backward(
     input: torch.Tensor, linear_weight: torch.Tensor, dinput: torch.Tensor, dweight: torch.Tensor, factor: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The gradients times the loss's; `input` and `linear_weight` are what a gradient of these would depend on."""
-    return dinput * factor.to(dinput.dtype), dweight * factor.to(dweight.dtype)
+    return _scaled(dinput.clone(), factor), _scaled(dweight.clone(), factor)
+
+
+def _scaled(gradient, factor):
+    """`gradient` times a float32 number, in place; in float16, where a loss scale may pass the largest number, times two."""
+    if gradient.dtype == torch.float16:
+        first = factor.clamp(1.0, 2.0**15)
+        gradient, factor = gradient.mul_(first.to(gradient.dtype)), factor / first
+    return gradient.mul_(factor.to(gradient.dtype))
