@@ -1,4 +1,4 @@
-"""Which card is selected where records, tables of configurations and datasheets differ from card to card.
+"""Which card is selected where records, sizes and datasheets differ from card to card.
 
 | function                | gives                                                                                        |
 |-------------------------|----------------------------------------------------------------------------------------------|

@@ -7,6 +7,8 @@
 | `rows`           | float64: the kernels that ship, on rows of any length, at any address              | nothing      |
 | `mutation`       | broken kernels: every synchronisation and predicate of every kernel altered        | nothing      |
 | `compiled`       | CuTe DSL's compiler: which loads, stores and shuffles are in its PTX               | the DSL      |
+| `lines`          | Nsight Compute's counts of each line of the kernels' source                        | nothing      |
+| `formulas`       | each ladder's own steps in float64                                                 | nothing      |
 | `orders`         | nothing: every order of the warps' steps of the chapters' kernels                  | nothing      |
 | `bits`           | itself: each ladder's sums, and a row's bits in other batches and orders of warps  | nothing      |
 

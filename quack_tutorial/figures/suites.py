@@ -23,7 +23,7 @@ from quack_tutorial import hardware
 from quack_tutorial.records import FOLDER, read
 from quack_tutorial.records import cards as recorded_cards
 from quack_tutorial.records import suite as report
-from quack_tutorial.records.suite import SUITES
+from quack_tutorial.records.suite import RECORDED, SUITES
 
 LONG = 12  # rows or notes; more are folded
 SENTENCE = 24  # characters; a cell with more is one
@@ -65,10 +65,10 @@ def overview(folder=None) -> Shown:
 
 def suite(name: str, folder=None) -> Shown:
     """What one suite found, or that it is not recorded; KeyError for a name that is no suite's."""
-    dict(SUITES)[name]
+    is_alive = dict(SUITES)[name] != RECORDED
     kept = recorded(name, folder)
     if kept is None:
-        said = f"{name}: {NOT_RECORDED}. `python -m validation {name} --record` runs it."
+        said = f"{name}: {NOT_RECORDED}." + f" `python -m validation {name} --record` runs it." * is_alive
         return Shown(f"<p>{_inline(said)}</p>", said)
     parts = [f"<p>{_inline(_sentence(kept))}</p>", folded(table(kept.columns, kept.rows), "Table", len(kept.rows))]
     parts += [_list("Did not agree", kept.mismatches), _list("Notes", kept.notes)]

@@ -12,8 +12,8 @@
 | `linear_cross_entropy`    | the same of rows of input @ linear_weight.T, some rows at a time | input, linear_weight |
 | `RMSNorm`, `LayerNorm`, `CrossEntropyLoss` | the same as modules, in place of torch.nn's |                  |
 
-The last line's classes are in `modules`; what is called is in the module of its name. Arguments are torch's, but for
-normalized_shape: a row is the last dimension. What another order or shape would mean is said in the error, with the call to
+The last line's classes are in `modules`, the norms in `norms`, `rmsnorm_quantized` in `quantized`, `topk` in `largest`, the
+others in the module of their name. Arguments are torch's, but for normalized_shape: a row is the last dimension. What another order or shape would mean is said in the error, with the call to
 write.
 
 CUDA tensors run on kernels that are compiled once for a type and a row length and serve every number of rows; CPU tensors
