@@ -13,8 +13,8 @@
 | `RMSNorm`, `LayerNorm`, `CrossEntropyLoss` | the same as modules, in place of torch.nn's |                  |
 
 The last line's classes are in `modules`, the norms in `norms`, `rmsnorm_quantized` in `quantized`, `topk` in `largest`, the
-others in the module of their name. Arguments are torch's, but for normalized_shape: a row is the last dimension. What another order or shape would mean is said in the error, with the call to
-write.
+others in the module of their name. Arguments are torch's, but for normalized_shape: a row is the last dimension. What another
+order or shape would mean is said in the error, with the call to write.
 
 CUDA tensors run on kernels that are compiled once for a type and a row length and serve every number of rows; CPU tensors
 run on the simulator, the same kernels. Arguments are checked before anything runs; nothing is copied, converted or
