@@ -59,8 +59,8 @@ def test_a_suite_shows_its_numbers_mismatches_and_notes(folder):
 
 
 def test_a_suite_without_a_record_says_how_to_make_one(tmp_path):
-    said = "device: not recorded. `python -m validation device --record` runs it."
-    shown = page.suite("device", tmp_path)
+    said = "rows: not recorded. `python -m validation rows --record` runs it."
+    shown = page.suite("rows", tmp_path)
     assert words(shown.html) == said.replace("`", "") and repr(shown) == said
     with pytest.raises(KeyError):
         page.suite("nonsense", tmp_path)
