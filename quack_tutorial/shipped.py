@@ -163,7 +163,7 @@ class Kernel:
         """What each parameter is compiled for, with those optional tensors that are `given` a type, or a spec of their own."""
         return {name: self._spec(name, kind, r, given.get(name)) for name, kind in self.parameters.items()}
 
-    def launch(self, r: Rows, config=None, **given) -> tuple:
+    def made_for(self, r: Rows, config=None, **given) -> tuple:
         """(host object, what it is compiled for), see `specs`."""
         specs = self.specs(r, **given)
         types = {name: spec.dtype for name, spec in specs.items() if isinstance(spec, TensorSpec)}

@@ -69,7 +69,7 @@ def ways(dtype: str):
     (x,) = arguments("softmax", getattr(torch, dtype))
     out, run = (
         torch.empty_like(x),
-        launches.runner_for("cuda", *SOFTMAX.launch(launches.rows("cuda", dtype, N, "aligned"))),
+        launches.runner_for("cuda", *SOFTMAX.made_for(launches.rows("cuda", dtype, N, "aligned"))),
     )
     yield "torch.empty_like", lambda: torch.empty_like(x)
     yield "kernel by TVM-FFI", lambda: run(x, out)

@@ -207,7 +207,7 @@ def test_a_call_on_a_gpu_loads_neither_the_simulator_nor_the_bench():
     pytest.importorskip("torch")
     pytest.importorskip("cutlass")
     script = "import sys, quack_tutorial.ops; from quack_tutorial.shipped import SOFTMAX, Rows; "
-    script += "SOFTMAX.launch(Rows('float32', 4096, 'aligned')); print(*sys.modules)"
+    script += "SOFTMAX.made_for(Rows('float32', 4096, 'aligned')); print(*sys.modules)"
     loaded = [
         name
         for name in python("-c", script, check=True).stdout.split()

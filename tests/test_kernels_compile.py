@@ -270,7 +270,7 @@ def test_a_folder_for_the_dsl_s_files_that_comes_too_late_is_refused(tmp_path, m
 @pytest.mark.parametrize("N", (3000, 3001, 50257))
 def test_weights_of_16_bits_come_in_vectors_wherever_rows_begin(N):
     """Loads of single elements are those at a row's ends, in x and in the weight, and those of the weight's last vector."""
-    kernel, specs = KERNELS["rmsnorm"].launch(Rows("bfloat16", N, "congruent"), w="bfloat16")
+    kernel, specs = KERNELS["rmsnorm"].made_for(Rows("bfloat16", N, "congruent"), w="bfloat16")
     text = ptx(kernel, *specs)
     tile = kernel.tile
     last = (tile.vectors - tile.certain_next) * (N % 8)
@@ -334,7 +334,7 @@ def with_all(name, dtype, N, rows, **given):
     types = {one: type_of(kind, dtype) for one, kind in kernel.parameters.items()}
     numbers = {"eps", "ignore_index", "target"}
     given = {one: kind for one, kind in types.items() if one not in numbers} | {"w": "float32"} | given
-    return kernel.launch(Rows(dtype, N, rows), **given)
+    return kernel.made_for(Rows(dtype, N, rows), **given)
 
 
 NS = ((1, "any"), (256, "aligned"), (512, "aligned"))
@@ -393,7 +393,7 @@ def test_layernorm_reads_a_row_once_and_writes_it_once(N, dtype):
 @pytest.mark.parametrize("kernel", QUANTIZED.values(), ids=lambda kernel: kernel.name)
 @pytest.mark.parametrize("N", (512, 4096, 131072))
 def test_rmsnorm_in_float8_reads_a_row_once_and_writes_its_codes_as_wide_as_its_vectors(N, kernel, dtype):
-    host, specs = kernel.launch(Rows(dtype, N, "aligned"), w=dtype)
+    host, specs = kernel.made_for(Rows(dtype, N, "aligned"), w=dtype)
     text, tile = ptx(host, *specs), host.tile
     assert (
         count(r"ld\.global", text) == count(r"ld\.global\S*\.v4", text) == 2 * tile.vectors

@@ -89,7 +89,7 @@ def shipped(kernel: Kernel, inputs: str, outputs: str, tile_reads=0, **types) ->
         given = {
             name: types.get(name) or type_of(kernel.parameters[name], r.dtype) for name in f"{inputs} {outputs}".split()
         }
-        return kernel.launch(r, config, **given)
+        return kernel.made_for(r, config, **given)
 
     return _ours(kernel, made, list(kernel.parameters), inputs.split(), outputs.split(), types, tile_reads)
 

@@ -378,7 +378,7 @@ def _checked_on_cpu(run, x):
 def _kernel(device, dtype, out, index, N, promise, lse_rank, reduced=None):
     """The losses of rows; where `reduced` is (mean, with_scale), their mean or sum as well."""
     given = dict(target=index, loss="float32" if reduced else out, lse=_lse_spec(lse_rank))
-    kernel, specs = CROSS_ENTROPY.launch(launches.rows(device, dtype, N, promise), **given)
+    kernel, specs = CROSS_ENTROPY.made_for(launches.rows(device, dtype, N, promise), **given)
     if not reduced:
         return launches.runner_for(device, kernel, specs)
     from quack_tutorial.kernels.tuned.sums import LossReduction, ReducedCrossEntropy
@@ -393,7 +393,7 @@ def _kernel(device, dtype, out, index, N, promise, lse_rank, reduced=None):
 @cache
 def _fused_kernel(device, dtype, index, N, promise):
     """(the launch, of how many rows' multiples the gradients may lie where the rows did; 0: of none)."""
-    kernel, specs = CROSS_ENTROPY_FUSED.launch(launches.rows(device, dtype, N, promise), target=index)
+    kernel, specs = CROSS_ENTROPY_FUSED.made_for(launches.rows(device, dtype, N, promise), target=index)
     # Warps meet after all have read the target's logit, lanes do not. Threads beyond the last row read that row, at any time.
     at_once = max(1, kernel.config.blocks_together) if kernel.config.threads_per_row > 32 else 0
     return launches.runner_for(device, kernel, specs), at_once
@@ -407,7 +407,7 @@ def _lse_spec(rank):
 def _backward_kernel(device, dtype, index, dloss, N, promise, lse_rank, scaled):
     given = dict(target=index, dloss=dloss, lse=_lse_spec(lse_rank), scale=scaled and "float32")
     return launches.runner_for(
-        device, *CROSS_ENTROPY_BACKWARD.launch(launches.rows(device, dtype, N, promise), **given)
+        device, *CROSS_ENTROPY_BACKWARD.made_for(launches.rows(device, dtype, N, promise), **given)
     )
 
 

@@ -90,7 +90,7 @@ class _TopK(torch.autograd.Function):
 
 @cache
 def _kernel(device, dtype, N, promise, k, softmax):
-    return launches.runner_for(device, *shipped.topk(k, softmax).launch(launches.rows(device, dtype, N, promise)))
+    return launches.runner_for(device, *shipped.topk(k, softmax).made_for(launches.rows(device, dtype, N, promise)))
 
 
 def _fake(input, k, softmax):

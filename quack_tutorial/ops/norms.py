@@ -212,7 +212,7 @@ def _kernel(norm, device, dtype, weight, bias, N, promise, has_residual, with_st
     """The kernel, called as RMSNorm's is: with a residual and h behind the vectors and the result, None in LayerNorm."""
     given = dict(w=weight, b=bias, residual=has_residual and dtype, h=has_residual and dtype)
     given |= dict.fromkeys(norm.stats, with_stats and "float32")
-    run = launches.runner_for(device, *norm.kernel.launch(launches.rows(device, dtype, N, promise), **given))
+    run = launches.runner_for(device, *norm.kernel.made_for(launches.rows(device, dtype, N, promise), **given))
     return run if norm.adds else lambda x, w, b, r, out, h, *others: run(x, w, b, out, *others)
 
 
@@ -307,7 +307,7 @@ def _prepare_backward(norm, matrices, weight, bias):
 @cache
 def _backward_kernel(norm, device, dtype, weight, N, promise, has_bias, has_dh):
     given = dict(w=weight, dh=has_dh and dtype, dw=weight and "float32", db=has_bias and "float32")
-    kernel, specs = norm.gradient.launch(launches.rows(device, dtype, N, promise), **given)
+    kernel, specs = norm.gradient.made_for(launches.rows(device, dtype, N, promise), **given)
     return kernel, launches.runner_for(device, kernel, specs)
 
 

@@ -99,7 +99,7 @@ def _prepare(input, weight, residual, eps, block):
 def _kernel(device, dtype, weight, residual, N, promise, block):
     kernel = BLOCKS if block else NORM.kernel
     given = dict(w=weight, residual=residual, h=residual)
-    return launches.runner_for(device, *kernel.launch(launches.rows(device, dtype, N, promise), **given))
+    return launches.runner_for(device, *kernel.made_for(launches.rows(device, dtype, N, promise), **given))
 
 
 # For torch's dispatcher ----------------------------------------------------------------------------------------------

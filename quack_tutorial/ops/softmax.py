@@ -1,4 +1,12 @@
-"""Softmax on torch tensors, and its gradient."""
+"""Softmax on torch tensors, and its gradient.
+
+| name       | is                                                                                |
+|------------|-----------------------------------------------------------------------------------|
+| `softmax`  | what is called: it checks, and takes one of the others                            |
+| `_forward` | the launch alone, where no gradient is wanted                                     |
+| `_Softmax` | the launch with its gradient, for plain tensors, which need no dispatcher         |
+| `_softmax` | the operator that torch's dispatcher has: under torch.compile, vmap, torch.func    |
+"""
 
 from functools import cache
 from numbers import Integral
@@ -118,12 +126,12 @@ class _Softmax(torch.autograd.Function):
 
 @cache
 def _kernel(device, dtype, N, promise):
-    return launches.runner_for(device, *SOFTMAX.launch(launches.rows(device, dtype, N, promise)))
+    return launches.runner_for(device, *SOFTMAX.made_for(launches.rows(device, dtype, N, promise)))
 
 
 @cache
 def _backward_kernel(device, dtype, N, promise):
-    return launches.runner_for(device, *SOFTMAX_BACKWARD.launch(launches.rows(device, dtype, N, promise)))
+    return launches.runner_for(device, *SOFTMAX_BACKWARD.made_for(launches.rows(device, dtype, N, promise)))
 
 
 def _fake(input):
