@@ -64,6 +64,7 @@ ITEMS = (
     Item("memory", "memory --out {folder}/memory.json", 135),
     Item("ladders", f"bench all --ladder {GRID}", 17),
     Item("model", "model --out {folder}/model.json", 150),
+    Item("llama", "model --of llama --out {folder}/model-llama.json", 290, needs=(*LIBRARIES, "transformers")),
     Item("head", "head --out {folder}/head.json", 60, needs=LIBRARIES),
     Item("states", "states --out {folder}/states.json", 540, needs=LIBRARIES),
     # With kernels that an earlier process has compiled and kept.
