@@ -15,7 +15,7 @@ from quack_tutorial.timing import as_tuple
 PEER_SLACK = 16
 # torch and Liger round dy y to 16 bits before they subtract, and RMSNorm's gradient before they add the residual's: hundreds of
 # ulp where the terms cancel. Less exact, but not another result.
-# QuACK's top-k keeps a column in the last 12 bits of a float32 value.
+# QuACK's top-k keeps a column in the last 12 bits of a float32 value: 2^13 ulp, which are counted in quarters.
 PEER_SLACK_OF = {"softmax backward": 2000, "rmsnorm residual backward": 2000, "topk": 1 << 15, "topk 128": 1 << 15}
 
 

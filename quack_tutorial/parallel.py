@@ -18,7 +18,7 @@ Run by itself it checks loss and gradient against float64: `torchrun --nproc-per
 `run` starts the ranks. One that fails ends the others, and `RankFailed` says which and why; one that hangs does so after `TIMEOUT`.
 
 `linear_cross_entropy` has the head's product inside, some rows of logits at a time; what is sent for the gradient of its input, an
-all_reduce, runs beside the next rows' products.
+all_reduce, is begun before the next rows' products and waited for at the end.
 
 Not covered: the gradient of the loss's weight; logits far from zero, where a log-sum-exp in
 float32 is off by 2^-24 of itself (`ops.cross_entropy` keeps what that leaves off).
@@ -175,8 +175,10 @@ class _Head(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, dloss):
+        if torch.is_grad_enabled():  # by create_graph=True
+            raise RuntimeError("linear_cross_entropy: gradients of gradients are not covered")
         dinput, dweight, scale = ctx.saved_tensors
-        found = (d if d is None else _scaled(d, dloss * scale) for d in (dinput, dweight))
+        found = (d if d is None else _scaled(d, dloss * scale, out=d) for d in (dinput, dweight))
         return *found, *(None,) * 6
 
 
@@ -237,13 +239,18 @@ def _why(folder, statuses) -> str:
     return f"rank {rank} of {len(statuses)} failed, and the others were ended: {what}"
 
 
+def _device():
+    """Where this rank's tensors are: on its GPU with NCCL, else on the CPU."""
+    return torch.device("cuda", torch.cuda.current_device()) if dist.get_backend() == "nccl" else torch.device("cpu")
+
+
 def check(M: int = 32, N: int = 512, dtype=torch.float32, seed: int = 0, in_last: bool = False) -> dict:
     """Loss and gradient of this rank's part of random logits, and how far both are from float64 on the whole row.
 
     With `in_last` all targets are the last column, so that only one rank has any.
     """
     rank, world = dist.get_rank(), dist.get_world_size()
-    device = torch.device("cuda", torch.cuda.current_device()) if dist.get_backend() == "nccl" else torch.device("cpu")
+    device = _device()
     draw = torch.Generator().manual_seed(seed)
     whole = (4 * torch.randn(M, N, generator=draw)).to(dtype)
     target = torch.randint(N, (M,), generator=draw)
@@ -272,7 +279,7 @@ def check(M: int = 32, N: int = 512, dtype=torch.float32, seed: int = 0, in_last
 def check_head(M: int = 32, K: int = 16, N: int = 512, seed: int = 0) -> dict:
     """Loss and gradients of a head whose words are spread over the ranks, and how far they are from float64 on all of them."""
     rank, world = dist.get_rank(), dist.get_world_size()
-    device = torch.device("cuda", torch.cuda.current_device()) if dist.get_backend() == "nccl" else torch.device("cpu")
+    device = _device()
     draw = torch.Generator().manual_seed(seed)
     input, weight = torch.randn(K, M, generator=draw).T, torch.randn(N, K, generator=draw)  # of the other order, too
     target = torch.randint(N, (M,), generator=draw)

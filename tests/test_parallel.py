@@ -95,3 +95,14 @@ def test_a_head_of_no_rows_has_gradients_of_zero_and_one_under_no_grad_has_none(
     for grad, loss in parallel.run(2, without_rows_or_gradients):
         assert (grad == 0).all() and not loss.requires_grad
         assert loss.item() == pytest.approx(math.log(16), abs=1e-6)  # 16 equal logits
+
+
+def takes_a_gradient_of_a_gradient():
+    x, w = torch.ones(4, 8, requires_grad=True), torch.ones(16, 8)
+    loss = parallel.linear_cross_entropy(x, w, torch.zeros(4, dtype=torch.int64))
+    torch.autograd.grad(loss, x, create_graph=True)
+
+
+def test_a_head_s_gradient_has_no_gradient_and_says_so():
+    with pytest.raises(parallel.RankFailed, match="gradients of gradients are not covered"):
+        parallel.run(2, takes_a_gradient_of_a_gradient)

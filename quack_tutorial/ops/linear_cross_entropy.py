@@ -118,7 +118,7 @@ def _gradient(ctx, dloss, *_):
     input, linear_weight, dinput, dweight, scale = ctx.saved_tensors
     if launches.is_plain(dloss):
         of, ctx.of = ctx.of, None
-        found = _scaled(dinput, dloss * scale), _scaled(dweight, dloss * scale)
+        found = (_scaled(d, dloss * scale, out=d) for d in (dinput, dweight))
     else:
         of, found = ctx.of, _linear_cross_entropy_backward(input, linear_weight, dinput, dweight, dloss * scale)
     return *(gradient if there else None for gradient, there in zip(found, of)), *others
@@ -176,12 +176,12 @@ def _linear_cross_entropy_backward(
     input: torch.Tensor, linear_weight: torch.Tensor, dinput: torch.Tensor, dweight: torch.Tensor, factor: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The gradients times the loss's; `input` and `linear_weight` are what a gradient of these would depend on."""
-    return _scaled(dinput.clone(), factor), _scaled(dweight.clone(), factor)
+    return _scaled(dinput, factor), _scaled(dweight, factor)
 
 
-def _scaled(gradient, factor):
-    """`gradient` times a float32 number, in place; in float16, where a loss scale may pass the largest number, times two."""
+def _scaled(gradient, factor, out=None):
+    """`gradient` times a float32 number, into `out` if given; in float16 by two, since a loss scale may pass its largest."""
     if gradient.dtype == torch.float16:
         first = factor.clamp(1.0, 2.0**15)
-        gradient, factor = gradient.mul_(first.to(gradient.dtype)), factor / first
-    return gradient.mul_(factor.to(gradient.dtype))
+        gradient, factor = torch.mul(gradient, first.to(gradient.dtype), out=out), factor / first
+    return torch.mul(gradient, factor.to(gradient.dtype), out=out)
