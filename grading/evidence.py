@@ -156,19 +156,6 @@ def of_each_warp(events, of_each=1) -> np.ndarray:
     return np.bincount(whose, np.broadcast_to(of_each, whose.shape)).astype(int)
 
 
-def waits_between(outcome: Outcome, name: str) -> int:
-    """How often a warp waits, at most, between the first and the last of its reads of a row of the input `name`."""
-    array, events = outcome.case.inputs[name], outcome.trace.events
-    every, row, element = _elements(outcome, name, array, Kind.WRITE)
-    warp, before = 32 * events["block"].astype(np.int64) + events["warp"], np.empty(len(events), int)
-    in_turn = np.argsort(warp, kind="stable")
-    before[in_turn] = np.isin(events["op"], WAITS)[in_turn].cumsum()
-    whose = warp[every.event[row]] * len(array) + element // array.shape[1]
-    by_row = np.argsort(whose)
-    at, first = before[every.event[row]][by_row], np.unique(whose[by_row], return_index=True)[1]
-    return int((np.maximum.reduceat(at, first) - np.minimum.reduceat(at, first)).max(initial=0))
-
-
 def lanes_meet(trace: Trace) -> bool:
     """Whether a warp has a barrier of its lanes, after its first wait at an mbarrier if it waits at one."""
     waits, met = trace.select(Op.MBARRIER_WAIT), trace.select(Op.SYNC_WARP)

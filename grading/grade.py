@@ -104,7 +104,9 @@ def confirmed(report: Report, file: str, text: str, cases: list[Case], confirm: 
     refused = compiled.compile_answer(file, text, lab(report.lab).TARGET, cases)
     dsl = f"CuTe DSL {compiled.DSL_VERSION}"
     if refused is None:
-        return replace(report, compiled=f"Compiled by {dsl} for each shape.")
+        return replace(
+            report, compiled=f"Compiled by {dsl} for each shape of rows of up to {compiled.LONGEST:,} numbers."
+        )
     *others, last = report.checks
     at = f" at {refused.lines[0][0]}:{refused.lines[0][1]}" if refused.lines else ""
     cost = f"the point of {last.name}" if last.points == 1 else f"the {last.points} points of {last.name}"

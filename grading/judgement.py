@@ -53,7 +53,7 @@ def drawn(rng, lanes: int, least: int = 1, rows: int = 1024, kinds: int = 2) -> 
     one, most = (1, int(rng.choice(PRIMES))), (int(rng.integers(7, 10)), 4097 + int(32 * rng.uniform(0, 5) ** 2))
     some = [(int(rng.integers(rows // 4, rows)), int(rng.integers(33, 130))) for _ in range(kinds)]
     numbers = OWN.get()
-    own = [(7, n + 1) for n in numbers if n <= 6000]
+    own = [(7 if n <= 6000 else 1, n + 1) for n in numbers if n < 2**14]
     # Of blocks, too, which may have up to 8 rows.
     own += [(8 * n + 1 if 2 * n <= rows else n + 1, least + 40) for n in numbers if n <= 4 * rows]
     return (7, long), many, one, most, (rows + int(rng.integers(1, 20)), least), *some, *own
