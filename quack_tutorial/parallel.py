@@ -67,7 +67,8 @@ def columns(N: int, rank: int, world: int) -> slice:
 def cross_entropy(logits, target, group=None, first=None):
     """The loss of each row, (M,) float32, the same on all ranks of `group`; `logits` are this rank's columns, (M, n).
 
-    `target`, (M,), holds columns of the whole vocabulary, or -100 for a row that does not count; it is the same on all ranks.
+    `target`, (M,), holds columns of the whole vocabulary, or -100 for a row that does not count; it is the same on all ranks. One
+    that is no column raises IndexError on CPUs and makes its row NaN on GPUs, as `ops.cross_entropy` does.
     `first` is this rank's first column; it may be left out where all ranks have as many.
     """
     return _VocabularyParallel.apply(logits, target, group, first)
@@ -97,8 +98,8 @@ def combined(lse):
 def pair_of(logits, target, group=None, first=None):
     """What this rank knows of each row, for the others and for its gradient.
 
-    (2, M) float32: its columns' log-sum-exp, and the target's logit, 0 if another
-    rank has it. (M,): the target's column here, -100 where the row does not count.
+    (2, M) float32: its columns' log-sum-exp, and the target's logit, +inf if it is
+    not here. (M,): the target's column here, -100 where the row does not count.
     (M,): whether the target is here at all.
     """
     n = logits.shape[1]
@@ -108,7 +109,7 @@ def pair_of(logits, target, group=None, first=None):
     # read M n elements; a row whose target is elsewhere has a log-sum-exp, too
     _, lse = ops.cross_entropy(logits, of_rank, ignore_index=IGNORED, reduction="none", return_lse=True)
     own = torch.where(here, local, 0)
-    picked = torch.where(here, logits.gather(1, own[:, None])[:, 0].float(), 0.0)
+    picked = torch.where(here, logits.gather(1, own[:, None])[:, 0].float(), torch.inf)
     return torch.stack((lse, picked)), torch.where(target == IGNORED, IGNORED, own), here
 
 
@@ -117,6 +118,18 @@ def exchanged(pair, group=None):
     pairs = pair.new_empty(dist.get_world_size(group), *pair.shape)
     all_gather(pairs.flatten(0, 1), pair, group=group)
     return pairs
+
+
+def whole(pairs, target, n, group=None):
+    """(log-sum-exp, loss) of each row from the pairs of all ranks, of which this one has n columns."""
+    lse, logit = combined(pairs[:, 0]), pairs[:, 1].amin(0)
+    missing = (logit == torch.inf) & ~lse.isnan() & (target != IGNORED)
+    if missing.device.type == "cpu" and missing.any():
+        N = torch.tensor(n)
+        dist.all_reduce(N, group=group)
+        raise IndexError(f"cross_entropy: target {int(target[missing][0])} is out of bounds, there are {N} classes")
+    lse = torch.where(missing, torch.nan, lse)  # so is its gradient
+    return lse, torch.where(target == IGNORED, 0.0, lse - logit)
 
 
 def gradient(logits, own, here, dloss, lse):
@@ -133,10 +146,9 @@ class _VocabularyParallel(torch.autograd.Function):
     @staticmethod
     def forward(ctx, logits, target, group, first):
         pair, own, here = pair_of(logits.detach(), target, group, first)
-        pairs = exchanged(pair, group)
-        lse = combined(pairs[:, 0])
+        lse, loss = whole(exchanged(pair, group), target, logits.shape[1], group)
         ctx.save_for_backward(logits, own, here, lse)
-        return torch.where(target == IGNORED, 0.0, lse - pairs[:, 1].sum(0))
+        return loss
 
     @staticmethod
     def backward(ctx, dloss):
@@ -156,9 +168,8 @@ class _Head(torch.autograd.Function):
             logits = dlogits = None  # the last piece, which would lie beside the next
             logits = x @ linear_weight.T
             pair, own, here = pair_of(logits, t, group, first)
-            pairs = exchanged(pair, group)
-            lse = combined(pairs[:, 0])
-            loss += torch.where(t == IGNORED, 0.0, lse - pairs[:, 1].sum(0)).sum()
+            lse, losses = whole(exchanged(pair, group), t, len(linear_weight), group)
+            loss += losses.sum()
             if of_input or of_weight:
                 dlogits = gradient(logits, own, here, torch.ones_like(lse), lse)
             if of_input:

@@ -97,6 +97,27 @@ def test_a_head_of_no_rows_has_gradients_of_zero_and_one_under_no_grad_has_none(
         assert loss.item() == pytest.approx(math.log(16), abs=1e-6)  # 16 equal logits
 
 
+def has_targets(*target):
+    given = torch.zeros(len(target), 8, requires_grad=True), torch.tensor(target)
+    parallel.cross_entropy(*given).sum().backward()
+
+
+@pytest.mark.parametrize("target", [16, -1])  # -100 is ignored
+def test_a_target_that_no_rank_has_is_refused_in_the_words_of_one_gpu(target):
+    said = rf"IndexError: cross_entropy: target {target} is out of bounds, there are 16 classes \("
+    with pytest.raises(parallel.RankFailed, match=said):
+        parallel.run(2, has_targets, 15, -100, target)
+
+
+def test_a_missing_target_is_nan_where_nobody_waits_and_a_logit_of_infinity_is_no_missing_one():
+    target, lse, inf = torch.tensor([3, 99, 2, parallel.IGNORED]), torch.zeros(2, 4), torch.inf
+    pairs = torch.stack([lse, torch.tensor([[inf, inf, inf, inf], [-1.0, inf, inf, inf]])], 1)
+    pairs[1, 0, 2] = torch.nan  # of the rank whose logit is +inf
+    kept = parallel.whole(pairs[..., [0, 2, 3]], target[[0, 2, 3]], 8)[1]
+    assert kept[0].item() == pytest.approx(1 + math.log(2)) and kept[1].isnan() and kept[2] == 0
+    assert parallel.whole(pairs.to("meta"), target.to("meta"), 8)[1].shape == (4,)  # nobody waits
+
+
 def takes_a_gradient_of_a_gradient():
     x, w = torch.ones(4, 8, requires_grad=True), torch.ones(16, 8)
     loss = parallel.linear_cross_entropy(x, w, torch.zeros(4, dtype=torch.int64))
