@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import time
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -36,8 +37,11 @@ def check_budget() -> None:
         )
 
 
-class DynamicRange:
-    """`range(...)` in a kernel: a loop at run time. Bounds may be dynamic and differ between lanes."""
+class DynamicRange(Sequence):
+    """`range(...)` in a kernel: a loop at run time. Bounds may be dynamic and differ between lanes.
+
+    Where no `for` statement goes through it the DSL has Python's own.
+    """
 
     def __init__(self, *bounds, unroll=None, unroll_full=False, prefetch_stages=None, **_):
         start, stop, step = 0, None, 1
@@ -50,8 +54,13 @@ class DynamicRange:
         self.start, self.stop, self.step = (self._plain(b) for b in (start, stop, step))
 
     def __iter__(self):
-        """In a comprehension the DSL has Python's own range."""
         return iter(range(self.start, self.stop, self.step))
+
+    def __len__(self):
+        return len(range(self.start, self.stop, self.step))
+
+    def __getitem__(self, key):
+        return range(self.start, self.stop, self.step)[key]
 
     @staticmethod
     def _plain(bound):

@@ -194,18 +194,29 @@ class _Arithmetic:
 
     def __pow__(self, o):
         """To a constant power up to 7, as it is compiled: 1, a, a², a a², a⁴, a a⁴, a² a⁴, a (a² a⁴)."""
-        if not (self.dtype.is_float and isinstance(o, int) and 0 <= o < 8):
-            raise not_simulated("** of integers, or to a power that is not 0 to 7,")
+        o = known(o)
+        if not (self.dtype.is_float and isinstance(o, (int, float)) and o in range(8)):
+            return binary("**", self, o)
         if self.dtype.width == 16:
             return self.to(Float32) ** o
         if o == 0:
             return self._like(self.dtype, np.ones_like(self.a))
         result = None
         for bit in (4, 2, 1):
-            if o & bit:
+            if int(o) & bit:
                 factor = self if bit == 1 else self * self if bit == 2 else (self * self) * (self * self)
                 result = factor if result is None else factor * result
         return result
+
+    def __rpow__(self, o):
+        if isinstance(self, TensorSSA):
+            return binary("**", o, self)
+        raise refused(
+            f"a number of Python's to a power of {self.dtype} is refused by the DSL; write cutlass.Float32({o!r}) ** ..."
+        )
+
+    def __pos__(self):
+        raise refused("the DSL's numbers have no unary +; leave it out")
 
     def __neg__(self):
         require_arithmetic(self.dtype, "-")
@@ -777,6 +788,10 @@ def binary(op: str, x, y):
         ax, ay, wrap = operands(x, y, dtype)
         return wrap(dtype, (np.left_shift if op == "<<" else np.right_shift)(ax, ay))
     ax, ay, wrap = operands(x, y, dtype)
+    if op == "**":
+        if not dtype.is_float:
+            raise refused("** of integers ends CuTe DSL 4.8.1's compiler without a word; multiply, or shift")
+        return wrap(dtype, dtype.round(np.power(ax.astype(np.float64), ay.astype(np.float64))))
     if dtype.is_float:
         if op == "//":
             return wrap(dtype, np.floor(dtype.round(ax / ay)))

@@ -106,6 +106,7 @@ sum_below_lane = lane * (lane - 1) // 2:
         total += x[i]
     out[tidx] = total
 lazy_choice = np.where(lane < 31, lane, -1): out[tidx] = x[tidx + 1] - 1.0 if tidx < 31 else cutlass.Float32(-1.0)
+powers = np.sqrt(x[:32]) + np.exp2(x[:32] % 4): out[tidx] = x[tidx] ** 0.5 + (2.0 ** v)[tidx % 4]
 with_helper = 2 * lane + 1: out[tidx] = twice_and_one(x[tidx])
 with_plain_loop = 7 * lane: out[tidx] = plain_loop(x[tidx])
 with_plain_generator = 4 * lane:

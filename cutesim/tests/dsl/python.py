@@ -8,6 +8,7 @@ import enum
 import functools
 import itertools
 import operator
+import random
 import types
 import typing
 
@@ -365,7 +366,7 @@ chosen:
     i &= j or 4
     out[14, t] = Float32(i)
     out[15, t] = Float32(7 in [i, 7, j])
-constants = [2, -2, 2, 5, 0, 65519, 1, *[2**31 - 1] * 3, 0, 1, 1073741822, 1, 6, 6, 3, 10, 6, 10892, 1]:
+constants = [2, -2, 2, 5, 0, 65519, 1, *[2**31 - 1] * 3, 0, 1, 1073741822, 1, 6, 6, 3, 10, 6, 10892, 1, 2, 3]:
     stage, big = Int32(0), Float32(1e30)
     out[0] = (stage - 1) % 3
     out[1] = Int32(7) % Int32(-3)
@@ -388,6 +389,8 @@ constants = [2, -2, 2, 5, 0, 65519, 1, *[2**31 - 1] * 3, 0, 1, 1073741822, 1, 6,
     out[18] = [5, 6, 7][not Int32(0)]
     out[19] = len(f"{Int32(30)}{a[0]}") + 10 * len(repr(Int32(30))) + 100 * len(repr(a[0])) + 10000 * len(str(a[0] > 3))
     out[20] = Int32(3 in (Int32(3), 5))
+    out[21] = random.Random(7).sample(range(9), 3)[1]
+    out[22] = len(range(7)[1::2])
 carried:
     """Numbers of the source, in the arms of an `if` that changes their variables and before it."""
     x, unchanged, n, pair = Float32(-1.25) * 0.3, Float32(-1.25) * 0.3, 1, (1, 2)
@@ -424,6 +427,8 @@ or_none:
     out[0] = start or a[0]
 negated_constant: out[0] = Int32(-Boolean(True))
 any_of_a_text: out[0] = Int32(any([a[0] > 3, "a"]))
+to_a_power: out[0] = Int32(10000.0 ** f[t])
+plus_itself: out[0] = +a[t]
 """,
     parameters="a, b, f, out",
 )
@@ -433,6 +438,7 @@ LACKING_OF_NUMBERS = write(
     globals(),
     '''
 tuples: out[0] = Int32((a[0], 1) < (b[0], 1))
+power_of_integers: out[0] = a[t] ** b[t]
 too_large: out[0] = Int32(3e9)
 uneven:
     """(2,4):(3,5), says the DSL, which has 5 at 2, where the composition has 7."""
