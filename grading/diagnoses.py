@@ -181,6 +181,7 @@ def view(module, outcome: Outcome) -> View:
 
 
 def _wrong_numbers(module, check: str, views: list[View], every: list[View]) -> Iterator[Diagnosis]:
+    """What wrong numbers show, without a line: that which stores them is seldom at fault, and no number tells which is."""
     large = [v for v in views if v.case.schedule == FAST]
     yield from unwritten([v for v in views if v not in large])
     # What nobody wrote, in another order.
@@ -201,10 +202,6 @@ def _wrong_numbers(module, check: str, views: list[View], every: list[View]) -> 
             ):
                 yield replace(pattern, message=by_precision(module, pattern, views, ("rounding", "range")))
             mistake = replace(mistake, message=by_precision(module, mistake, views))
-        v = next((v for v in views if v.wrong.any() and v.readers), None)
-        if v and not mistake.lines:
-            name = wrong_output(module, v, mistake.message)
-            mistake = replace(mistake, lines=evidence.stores(v.outcome, name)[1])
         yield mistake
     yield from near_formula(module, check, views)
 
@@ -232,7 +229,7 @@ def near_formula(module, check: str, views: list[View]) -> Iterator[Diagnosis]:
                 f"{_place(v, name, at)} is {got[at]:.6g}. That is near, but another formula has made it: in float64 the same "
                 f"steps give {exact[at]:.9g}, and {right[at]:.9g} is right. Which constant, term or factor is not the task's?"
             )
-            yield Diagnosis("wrong formula", said, evidence.stores(v.outcome, name)[1])
+            yield Diagnosis("wrong formula", said)
 
 
 def by_precision(module, mistake: Diagnosis, views: list[View], causes=rounding.CAUSES) -> str:
@@ -491,18 +488,16 @@ def by_parts(module, mistake: Diagnosis, views: list[View], every: list[View]) -
     ]
     told = first_wrong(wrong, name, tolerance)
     if off:
-        lines = evidence.stores(wrong.outcome, name)[1] if wrong.readers else ()
-        yield Diagnosis("parts counted otherwise", f"{told} In all rows it is as if {', and '.join(off)}.", lines)
+        yield Diagnosis("parts counted otherwise", f"{told} In all rows it is as if {', and '.join(off)}.")
 
 
 def by_pattern(module, mistake: Diagnosis, views: list[View], every: list[View]) -> Iterator[Diagnosis]:
-    """What wrong outputs have to do with right ones, where no formula of the lab says it, and the line that stores them."""
+    """What wrong outputs have to do with right ones, where no formula of the lab says it."""
     wrong = [v for v in views if v.wrong.any()]
     name = wrong_output(module, wrong[0], mistake.message)
     tolerance = getattr(module, "TOLERANCE", {}).get(name, (0, 0))
     known = [v for v in every if v.readers and np.isfinite(v.right[name]).all() and np.isfinite(v.got[name]).all()]
     known = [v for v in known if not np.allclose(v.got[name], v.right[name], *tolerance)]
-    lines = evidence.stores(wrong[0].outcome, name)[1] if wrong[0].readers else ()
     told = first_wrong(wrong[0], name, tolerance)
     if not known:
         return
@@ -517,14 +512,14 @@ def by_pattern(module, mistake: Diagnosis, views: list[View], every: list[View])
     for other, right in wrong[0].right.items():
         if other != name and right.shape == wrong[0].right[name].shape and fits(lambda v: v.right[other]):  # noqa: B023
             text = f"{told} In every row it is what {other} has to hold: have the two outputs changed places?"
-            yield Diagnosis("outputs exchanged", text, lines)
+            yield Diagnosis("outputs exchanged", text)
     if fits(lambda v: v.right[name][::-1]) or fits(lambda v: np.roll(v.right[name], 1, axis=0)):
-        yield Diagnosis("another row", f"{told} Each row holds what another row has to.", lines)
+        yield Diagnosis("another row", f"{told} Each row holds what another row has to.")
     for (words, factor), power in itertools.product(FACTORS, (1, -1)):
         if fits(lambda v: v.right[name] * float(factor(together(module, v), len(v.x))) ** power):  # noqa: B023
             words = "1 / " * (power < 0) + words.format(n=together(module, known[0]), rows=len(known[0].x))
             text = f"{told} It is what is right times {words}."
-            yield Diagnosis("factor", f"{text} Where is that multiplied, or divided by?", lines)
+            yield Diagnosis("factor", f"{text} Where is that multiplied, or divided by?")
     if mistake.kind not in ("wrong number", "wrong gradient"):  # the lab says more
         return
     ratios = [ratio(v, name) for v in known if v.right[name].ndim == 2]
@@ -535,12 +530,12 @@ def by_pattern(module, mistake: Diagnosis, views: list[View], every: list[View])
     ):
         some = ", ".join(f"{x:.3g}" for x in ratios[0][:, 0][:4])
         text = f"{told} The numbers that belong together are right but for one factor, in the first rows {some}."
-        yield Diagnosis("one factor", f"{text} So what they are multiplied with is wrong, and nothing else.", lines)
+        yield Diagnosis("one factor", f"{text} So what they are multiplied with is wrong, and nothing else.")
     at = np.nonzero(np.abs(ratios[0][0] - 1) > 0.01)[0].tolist() if ratios else ()
     if at and all(np.ptp(r, axis=0).max() < 0.01 for r in ratios):
         more = f" and {len(at) - 1} others are" if len(at) > 1 else " is"
         text = f"{told} Column {at[0]}{more} off by a factor of its own, the same in every row."
-        yield Diagnosis("by column", f"{text} Which number of the other input does a column take?", lines)
+        yield Diagnosis("by column", f"{text} Which number of the other input does a column take?")
 
 
 def wrong_output(module, v: View, message: str) -> str:

@@ -176,7 +176,7 @@ def narrow(enough: int, outcome: Outcome) -> Iterator[Diagnosis]:
             f"Warps make {count:.0f} requests for x {(M, N)} and y, of {each:.3g} bytes a lane; 16 "
             "fit into one. The sectors may be the same, but each request takes its turn in the SM. How many neighbouring numbers "
             "can a lane ask for at once?",
-            evidence.stores(outcome, "mY")[1],
+            evidence.lines_of(outcome.trace, table[table["bytes"] < 512]),
         )
 
 
@@ -246,7 +246,7 @@ def few(enough: int, outcome: Outcome) -> Iterator[Diagnosis]:
             f"of them, and an SM holds {found['blocks']} such blocks. So {found['sm']:,} bytes are under way, and "
             f"{found['need']:,.0f} are needed: {share:.0f} % of the bandwidth can be reached at most. What can be asked for "
             "earlier, before anything is done with what came first? Or are there too few threads?",
-            evidence.stores(outcome, "mY")[1],
+            evidence.loads(outcome, "mX")[1],
         )
 
 

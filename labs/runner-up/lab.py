@@ -12,11 +12,10 @@ threads is 64, 128 or 256, a block a row; any N of at least 1, with second -inf 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
-from grading import diagnoses, evidence
+from grading import diagnoses
 from grading.diagnoses import View
 from grading.judgement import DRAWN, FAST, SCHEDULES, Case, Diagnosis, Outcome, drawn, wild
 
@@ -170,9 +169,7 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
     pairs = {(id(v), r) for v, r in bad_rows(views, ("mFirst", "mSecond"))}
     gates = [(v, r) for v, r in wrong if (id(v), r) not in pairs]
     if check == "gate" and gates:
-        # The line that stores the gate, also where rows have another index too.
-        lines = next((evidence.stores(v.outcome, "mGate")[1] for v, _ in gates if v.readers), ())
-        yield from (said if said.lines else replace(said, lines=lines) for said in wrong_gate(views, gates))
+        yield from wrong_gate(views, gates)
     maxima = bad_rows(views, NUMBERS[:1])
     losing = [v for v in every if v.readers and bad_rows([v], ("mFirst", "mSecond"))]
     if maxima:

@@ -199,6 +199,8 @@ UNSEEN = {
      "                        largest, total = merge(largest, total, mX[row, column], cutlass.Float32(1))\n")),
     "rows past 1000": ("softmax", ("        if tidx == 0:\n", "        if tidx == 0 and row < 1000:\n")),
     "columns past 5500": ("guarded-copy", ("if row < M and column < N:", "if row < M and column < N and column < 5500:")),
+    "rows past 60 times 60": ("butterfly", ("row < M and first + width * i < N:\n                mY",
+     "row < min(M, 60 * 60) and first + width * i < N:\n                mY")),
     "columns past 12000": ("guarded-copy", ("if row < M and column < N:", "if row < M and column < N and column < 12_000:")),
     "tiny numbers": ("guarded-copy", ("total = total + x", "total = total + (x if x * x > 1e-6 else 0.0)")),
     "an input stored": ("guarded-copy", ("mY[row, column] = x\n",
