@@ -44,17 +44,8 @@ class DynamicRange(Sequence):
     """
 
     def __init__(self, *bounds, unroll=None, unroll_full=False, prefetch_stages=None, **_):
-        start, stop, step = 0, None, 1
-        if len(bounds) == 1:
-            stop = bounds[0]
-        elif len(bounds) == 2:
-            start, stop = bounds
-        else:
-            start, stop, step = bounds
+        start, stop, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[: max(3, len(bounds))]
         self.start, self.stop, self.step = (self._plain(b) for b in (start, stop, step))
-
-    def __iter__(self):
-        return iter(range(self.start, self.stop, self.step))
 
     def __len__(self):
         return len(range(self.start, self.stop, self.step))

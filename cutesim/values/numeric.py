@@ -211,9 +211,7 @@ class _Arithmetic:
     def __rpow__(self, o):
         if isinstance(self, TensorSSA):
             return binary("**", o, self)
-        raise refused(
-            f"a number of Python's to a power of {self.dtype} is refused by the DSL; write cutlass.Float32({o!r}) ** ..."
-        )
+        raise refused(f"the DSL has no {o!r} ** {self.dtype}; write cutlass.Float32({o!r}) ** ...")
 
     def __pos__(self):
         raise refused("the DSL's numbers have no unary +; leave it out")
