@@ -57,7 +57,6 @@ SLOW = (
     "tests/validation/",
     "tests/test_site.py",
     "tests/test_safe.py",
-    "tests/test_other_browsers.py",
     "tests/test_found.py::test_the_built_site",
     "tests/test_jupyter.py",
     "tests/test_wheel.py",
