@@ -60,7 +60,6 @@ SLOW = (
     "tests/test_found.py::test_the_built_site",
     "tests/test_jupyter.py",
     "tests/test_wheel.py",
-    "tests/test_print_book.py::test_chromium",
     "tests/test_workbench.py::test_the_server",
     "tests/test_predictions.py::test_predictions_by_keyboard",
     "tests/test_run_in_page.py",
