@@ -4,8 +4,7 @@ The HTML holds an SVG of the opening step, the steps as JSON and a little plain 
 step and its caption remain. That is the finished picture, a preview that stands before step 1: *Next* goes from it to step 1, and
 no further than the last step, which says that it is the end. Steps are stored as changes: roles
 of boxes run-length encoded ("a3r29"), the texts that differ from the step before ("0+32" for the same in 32 boxes from the first
-on), and inks ("+" where one is added to). Where the figure is narrow, the script moves the boxes to their places in
-`scene.narrow`, and with them the areas and notes that lie in them.
+on), and inks ("+" where one is added to).
 
 Not covered: playing by itself, animation.
 """
@@ -19,7 +18,7 @@ from hashlib import sha256
 from html import escape
 from itertools import count, groupby, product
 
-from .scene import INKS, Label, Scene, number, svg
+from .scene import INKS, Label, Scene, drawn, number, svg
 from .theme import ROLES, asset, style_sheet
 
 _numbers = count(1)  # the same picture may be shown twice on one page
@@ -62,8 +61,6 @@ class Player:
         if not self.frames:
             raise ValueError(f"{self.title}: a player needs at least one frame")
         object.__setattr__(self, "start", range(len(self.frames))[self.start])
-        if self.scene.narrow and len(self.scene.narrow.boxes) != len(self.scene.boxes):
-            raise ValueError(f"{self.title}: the narrow scene has other boxes than the wide one")
         for i, frame in enumerate(self.frames):
             if not len(frame.roles) == len(frame.texts) == len(self.scene.boxes):
                 raise ValueError(
@@ -86,7 +83,7 @@ class Player:
             changed = {i: new for i, (old, new) in enumerate(zip(texts, frame.texts)) if old != new}
             if changed:
                 row["t"] = _text_runs(changed)
-            new = {name: path for name, path in frame.inks.items() if path}
+            new = {name: drawn(ink, self.scene.boxes, name != "thin") for name, ink in frame.inks.items() if ink}
             if new != inks:
                 row["i"] = {name: _change(inks.get(name, ""), new.get(name, "")) for name in {**inks, **new}}
                 row["i"] = {name: change for name, change in row["i"].items() if change is not None}
@@ -103,8 +100,6 @@ class Player:
             "preview": self.preview(),
             "axes": axes,
             "names": names,
-            "wide": _geometry(self.scene) if self.scene.narrow else None,
-            "narrow": _geometry(self.scene.narrow) if self.scene.narrow else None,
         }
 
     def _repr_html_(self) -> str:
@@ -121,7 +116,7 @@ class Player:
             origin=self.origin,
             script="player.js",
             data=self.data(),
-            least=self.scene.narrow.width if self.scene.narrow else self.scene.width,
+            least=self.scene.width * 11 / self.scene.font,  # texts of 11 pixels
         )
 
     def preview(self) -> str:
@@ -243,12 +238,6 @@ def _labels(labels) -> list:
 def _short(x: float) -> int | float:
     """A coordinate as JSON writes it shortest."""
     return int(x) if x == int(x) else round(x, 1)
-
-
-def _geometry(scene: Scene) -> list:
-    """Width, height, places of boxes, labels and rules, for the script to move everything to."""
-    boxes = [_short(x) for b in scene.boxes for x in (b.x, b.y, b.width, b.height)]
-    return [scene.width, scene.height, boxes, _labels(scene.labels), scene.rules]
 
 
 def as_json(data) -> str:

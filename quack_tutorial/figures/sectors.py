@@ -9,7 +9,7 @@ import numpy as np
 from cutesim.trace import Op, Space
 
 from .player import Frame, Player
-from .scene import PHONE, Box, Label, Scene, rectangle
+from .scene import Box, Label, Scene, rectangle
 from .wording import active, counted, element, lane_words, line_of, origin, picked, ranges, row, verb
 
 SECTOR_BYTES, LINE_BYTES = 32, 128
@@ -83,19 +83,7 @@ def _scene(rows: int) -> Scene:
     pitch, height = _row(rows)
     boxes = [Box(_sector_x(k), TOP + r * pitch, SECTOR_BYTES * BYTE, height) for r in range(rows) for k in range(4)]
     labels = [Label(_sector_x(k) + 1, TOP - 10, f"+{k * SECTOR_BYTES} bytes", "start", "small") for k in range(4)]
-    return Scene(_sector_x(4) - GAP + 2, TOP + rows * pitch, tuple(boxes), tuple(labels), narrow=_narrow(rows))
-
-
-def _narrow(rows: int) -> Scene:
-    """A line in two rows of two sectors; player.js moves bars and lane numbers with the box that they lie in."""
-    left, (pitch, height) = 80, _row(rows)
-    width = (PHONE - 2 - left - GAP) / 2
-    x = [left, left + width + GAP]
-    y = lambda r, k: TOP + r * (pitch + height + 2) + k // 2 * (height + 2)  # noqa: E731
-    boxes = [Box(x[k % 2], y(r, k), width, height) for r in range(rows) for k in range(4)]
-    names = ("+0, below it +64", "+32, below it +96")
-    labels = [Label(at + 1, TOP - 10, name, "start", "small") for at, name in zip(x, names)]
-    return Scene(PHONE, y(rows, 0), tuple(boxes), tuple(labels))
+    return Scene(_sector_x(4) - GAP + 2, TOP + rows * pitch, tuple(boxes), tuple(labels))
 
 
 def _frame(trace, request, rows, i, total) -> Frame:

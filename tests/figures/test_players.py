@@ -14,6 +14,7 @@ from cutesim.trace import Finding
 from quack_tutorial import figures
 from quack_tutorial.figures import Box, Frame, Player, Scene, theme
 from quack_tutorial.figures.player import run_lengths
+from quack_tutorial.figures.scene import drawn as drawn_ink
 from quack_tutorial.figures.wording import short
 from tests.figures import traces
 
@@ -32,7 +33,7 @@ def gallery():
         "explorer": figures.explorer(
             "Grid",
             {"a": (1, 2), "b": ("x", "y", "z")},
-            Scene(10, 10, (Box(0, 0, 5, 5),), narrow=Scene(5, 5, (Box(0, 0, 5, 5),))),
+            Scene(10, 10, (Box(0, 0, 5, 5),)),
             lambda a, b: Frame(f"{a}{b}", "v", ("",)),
             "Simulated.",
             start={"a": 2, "b": "y"},
@@ -144,7 +145,8 @@ def test_the_changes_give_back_every_frame(name):
     data = script_data(figure._repr_html_())
     assert len(data["frames"]) == len(figure.frames)
     for frame, row, again in zip(figure.frames, data["frames"], replayed(data, len(figure.scene.boxes))):
-        assert again == (frame.roles, frame.texts, {k: v for k, v in frame.inks.items() if v})
+        inks = {k: drawn_ink(v, figure.scene.boxes, k != "thin") for k, v in frame.inks.items() if v}
+        assert again == (frame.roles, frame.texts, inks)
         assert (row["c"], data["lines"][row["l"]]) == (frame.caption, [frame.where, frame.source])
 
 
@@ -348,10 +350,9 @@ def test_a_missing_barrier_stands_in_its_column_before_the_later_access():
     player = gallery()["race"]
     first = player.frames[0]
     store, load = (first.roles.index(role) for role in "wr")
-    for scene in (player.scene, player.scene.narrow):
-        for k, row in ((0, store), (1, load)):
-            barrier, access = scene.boxes[k - 2], scene.boxes[row]
-            assert barrier.x == access.x and (barrier.y < access.y) == (row == load)
+    for k, row in ((0, store), (1, load)):
+        barrier, access = player.scene.boxes[k - 2], player.scene.boxes[row]
+        assert barrier.x == access.x and (barrier.y < access.y) == (row == load)
 
 
 def test_a_run_without_a_race_says_so(capsys):
