@@ -15,7 +15,7 @@
 | `race`         | two accesses that nothing orders, and the barrier that would         | a trace and a finding         |
 | `who_runs_next` | a kernel whose reader chooses which warp goes on                     | `orders.explore`              |
 | `tv_layout`    | which thread holds which element of a tile, both ways                | two arrays                    |
-| `strides`      | a warp's request for any stride, width and offset, behind sliders    | the rule that requests follow |
+| `strides`      | a warp's request for a stride, width and offset, behind sliders      | the rule that requests follow |
 | `hierarchy`    | the memories of a GPU: who shares them, their sizes, what was measured   | the recorded memory hierarchy |
 | `occupancy`    | what fits on an SM, and the bandwidth it allows, behind sliders      | the recorded memory hierarchy |
 | `roofline`     | what bounds an operation, and how near recorded kernels are, behind controls | recorded results     |
@@ -54,8 +54,7 @@ from .report import report
 from .roofline_explorer import roofline
 from .rungs import last_rungs, rung
 from .scene import Box, Label, Scene
-from .sectors import coalescing
-from .stride_explorer import strides
+from .sectors import coalescing, strides
 from .sum_tree import sum_tree
 from .tile import tv_layout
 from .timeline import timeline

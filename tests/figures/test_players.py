@@ -4,7 +4,7 @@ import json
 import re
 from html import unescape
 from html.parser import HTMLParser
-from itertools import groupby
+from itertools import groupby, product
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ import pytest
 
 from cutesim.trace import Finding
 from quack_tutorial import figures
-from quack_tutorial.figures import Box, Frame, Player, Scene, theme
+from quack_tutorial.figures import Box, Frame, Player, Scene, sectors, theme
 from quack_tutorial.figures.player import run_lengths
 from quack_tutorial.figures.scene import drawn as drawn_ink
 from quack_tutorial.figures.wording import short
@@ -333,6 +333,16 @@ def test_sectors_of_a_request(stride, nbytes, offset, sectors):
     (frame,) = figures.coalescing(traces.strided(stride, nbytes, offset=offset)).frames
     assert frame.roles.count("r") == sectors
     assert f"in {sectors} sector{'s' * (sectors > 1)}. " in frame.caption
+
+
+def test_the_explorer_counts_the_sectors_of_a_trace():
+    player = figures.strides()
+    for frame, (nbytes, stride, offset) in zip(player.frames, product((4, 8, 16), sectors.STRIDES, sectors.OFFSETS)):
+        if (stride, offset) in ((1, 0), (1, 1), (3, 2), (8, 4)):
+            words = nbytes // 4
+            (traced,) = figures.coalescing(traces.strided(stride * words, nbytes, offset=offset * words)).frames
+            assert f"{32 * nbytes} bytes asked for, {traced.roles.count('r')} sectors" in frame.caption
+    assert player.frames[player.start].caption == "128 bytes asked for, 12 sectors, 384 bytes moved: 33.3 % used."
 
 
 # Lanes, races, tiles -------------------------------------------------------------------------------------------------
