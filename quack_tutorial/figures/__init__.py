@@ -18,7 +18,7 @@
 | `strides`      | a warp's request for a stride, width and offset, behind sliders      | the rule that requests follow |
 | `hierarchy`    | the memories of a GPU: who shares them, their sizes, what was measured   | the recorded memory hierarchy |
 | `occupancy`    | what fits on an SM, and the bandwidth it allows, behind sliders      | the recorded memory hierarchy |
-| `roofline`     | what bounds an operation, and how near recorded kernels are, behind controls | recorded results     |
+| `roofline`     | what bounds a kernel, and how near the recorded ones of one size are | recorded results              |
 | `explorer`     | a precomputed grid of pictures behind sliders                        | frames                        |
 | `report`       | one HTML page of some runs: findings, tables and the pictures above  | what `simulate` returned      |
 | `throughput`   | GB/s over N for several implementations, and the ceiling             | recorded results              |
@@ -31,8 +31,8 @@
 | `merging`      | module: sorted lists that lanes merge by a butterfly                 | an array                      |
 | `bars`         | module: a row of numbers as bars, step by step                       | arrays                        |
 
-`throughput`, `ladder` and `climb` need matplotlib, the others nothing but numpy. Each returns an object that notebooks show by
-`_repr_html_`: one self-contained piece of HTML that works in a published page, without a kernel and without a network.
+`throughput`, `ladder`, `climb` and `roofline` need matplotlib, the others nothing but numpy. Each returns an object that notebooks
+show by `_repr_html_`: one self-contained piece of HTML that works in a published page, without a kernel and without a network.
 """
 
 from .block import block_reduce
@@ -51,7 +51,7 @@ from .linked import linked
 from .occupancy import occupancy
 from .player import Frame, Player
 from .report import report
-from .roofline_explorer import roofline
+from .roof import roofline
 from .rungs import last_rungs, rung
 from .scene import Box, Label, Scene
 from .sectors import coalescing, strides
