@@ -7,7 +7,7 @@
 | `errors`      | what an exception tells a reader of the page                                             |
 | `other_cards` | while a page is built, runs cells whose output depends on the card for the other cards   |
 | `outputs`     | what the chapters' cells gave on a GPU, which a page opens beside what the simulator gives |
-| `simulate`    | `quack-tutorial simulate`: `cutesim check` with a page of pictures                         |
+| `simulate`    | `quack-tutorial simulate`: `cutesim check` by another name                               |
 | `command`     | `quack-tutorial lab`, which `make lab` calls: renews the copies and starts JupyterLab    |
 | `copies`      | the reader's copies: which are renewed with the book, which stay                         |
 | `myst`        | a chapter's source as cells, and as the notebook that a reader opens                     |

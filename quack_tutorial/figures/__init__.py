@@ -20,7 +20,6 @@
 | `occupancy`    | what fits on an SM, and the bandwidth it allows, behind sliders      | the recorded memory hierarchy |
 | `roofline`     | what bounds a kernel, and how near the recorded ones of one size are | recorded results              |
 | `explorer`     | a precomputed grid of pictures behind sliders                        | frames                        |
-| `report`       | one HTML page of some runs: findings, tables and the pictures above  | what `simulate` returned      |
 | `throughput`   | GB/s over N for several implementations, and the ceiling             | recorded results              |
 | `ladder`       | the versions of a kernel, each as a share of the ceiling             | recorded results              |
 | `climb`        | every version at every size, of the ceiling and of the peak          | recorded results              |
@@ -50,7 +49,6 @@ from .line_view import lines
 from .linked import linked
 from .occupancy import occupancy
 from .player import Frame, Player
-from .report import report
 from .roof import roofline
 from .rungs import last_rungs, rung
 from .scene import Box, Label, Scene
@@ -83,7 +81,6 @@ __all__ = [
     "linked",
     "occupancy",
     "race",
-    "report",
     "roofline",
     "rung",
     "strides",
