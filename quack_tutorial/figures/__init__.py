@@ -3,8 +3,8 @@
 | function       | draws                                                                | from                          |
 |----------------|----------------------------------------------------------------------|-------------------------------|
 | `lanes`        | a kernel, instruction by instruction, for the 32 lanes of a warp      | a trace                       |
-| `linked`       | the same, with source, PTX and SASS beside it, line by line           | a trace and a recorded listing |
 | `lines`        | a kernel's source with where its warps wait; a line opens to PTX and SASS | a recorded sampling            |
+| `listed`       | a kernel's source; a line opens to its lanes, PTX and SASS           | a trace and a recorded listing |
 | `butterfly`    | who reads whom in a warp's shuffles, and who ends with the answer    | a trace with values           |
 | `block_reduce` | warps, shared-memory words in their banks, stores, loads, barriers   | a trace with values           |
 | `break_it`     | a kernel whose lines open to show what breaking them does             | `mutants.outcomes`            |
@@ -45,8 +45,7 @@ from .grid import explorer
 from .hazard import race
 from .hierarchy import hierarchy
 from .lane_view import lanes
-from .line_view import lines
-from .linked import linked
+from .line_view import lines, listed
 from .occupancy import occupancy
 from .player import Frame, Player
 from .roof import roofline
@@ -78,7 +77,7 @@ __all__ = [
     "lanes",
     "lines",
     "last_rungs",
-    "linked",
+    "listed",
     "occupancy",
     "race",
     "roofline",

@@ -121,7 +121,6 @@
     if (!previews) go(at - 1);
   }
 
-  root.addEventListener("qt-go", (event) => go(event.detail));
   for (const button of buttons) button.addEventListener("click", () => (button.dataset.go > 0 ? next() : back()));
   for (const slider of sliders) {
     slider.addEventListener("input", () => {

@@ -43,8 +43,8 @@ class Player:
 
     `key` explains what is drawn: pairs of a role or the name of an ink, and words. `origin` says what the picture is from.
     `start` is the frame shown at first, also where scripts do not run: left out, the last. `axes` maps a slider's name to its
-    values' names, for frames in the order of `itertools.product`; None gives one slider of steps. `below` is HTML that stands
-    under the key; a script in it hears the figure's event `qt-step` (detail: the frame's number), and asks for a frame by `qt-go`.
+    values' names, for frames in the order of `itertools.product`; None gives one slider of steps. The page hears the figure's event
+    `qt-step` (detail: the frame's number).
     ValueError for frames that do not fit the scene or the axes.
     """
 
@@ -55,7 +55,6 @@ class Player:
     key: tuple[tuple[str, str], ...] = ()
     start: int = -1
     axes: dict[str, tuple[str, ...]] | None = None
-    below: str = ""
 
     def __post_init__(self):
         if not self.frames:
@@ -112,7 +111,7 @@ class Player:
             caption=caption(frame, self.preview() if len(self.frames) > 1 and not self.axes else None),
             picture=picture,
             width=self.scene.width,
-            key=key_html(self.key) + self.below,
+            key=key_html(self.key),
             origin=self.origin,
             script="player.js",
             data=self.data(),
