@@ -10,68 +10,30 @@
   const buttons = [...root.querySelectorAll("button[data-go]")], stage = root.querySelector(".qt-stage");
   const where = root.querySelector(".qt-source b"), sentence = root.querySelector(".qt-caption p");
   const source = where.nextSibling, caption = root.querySelector(".qt-caption");
-  const texts = Array.from(words, (word) => word.textContent);
   const last = data.frames.length - 1;
     // A player may open with a later picture, the preview: Next then begins at step 1.
   const hasPreview = !data.axes && data.start > 0;
-  let at = 0, paths = {}, roles = [], previews = hasPreview;
+  let at = 0, previews = hasPreview;
 
-  // "a3r2" -> a a a r r; "#" stands before a digit that is a letter.
-  function letters(runs) {
-    return [...runs.matchAll(/(#\d|[^#\d])(\d*)/g)].flatMap((run) => Array(Number(run[2] || 1)).fill(run[1].slice(-1)));
-  }
-
-  function setRoles(all) {
-    all.forEach((role, i) => {
-      boxes[i].setAttribute("data-r", role);
+  function show(to) {
+    const frame = data.frames[(at = to)];
+    frame.t.forEach((text, i) => {
+      boxes[i].setAttribute("data-r", frame.r[i]);
       boxes[i].removeAttribute("visibility");
-      words[i].setAttribute("data-w", role);
+      words[i].setAttribute("data-w", frame.r[i]);
+      words[i].textContent = text;
     });
-  }
-
-  function setNotes() {
-    notes.replaceChildren(...(data.frames[at].n || []).map(([x, y, text, anchor, kind]) => {
+    for (const ink of inks) ink.setAttribute("d", frame.i[ink.dataset.ink] ?? "");
+    notes.replaceChildren(...frame.n.map(([x, y, text, anchor, kind]) => {
       const label = document.createElementNS(notes.namespaceURI, "text");
       for (const [name, value] of Object.entries({ x, y, "text-anchor": anchor })) label.setAttribute(name, value);
       if (kind) label.setAttribute("class", "qt-" + kind);
       label.textContent = text;
       return label;
     }));
-  }
-
-  function paint() {
-    setRoles(roles);
-    for (const ink of inks) ink.setAttribute("d", paths[ink.dataset.ink] || "");
-    sentence.textContent = data.frames[at].c;
-  }
-
-  // Frames hold changes: going back means starting again from the first, which is whole.
-  function show(to) {
-    const first = to > at ? at + 1 : 0;
-    const wanted = first ? {} : Object.fromEntries(texts.map((_, i) => [i, ""]));
-    if (!first) paths = {};
-    for (let k = first; k <= to; k++) {
-      if (data.frames[k].r) roles = letters(data.frames[k].r);
-      for (const [run, text] of Object.entries(data.frames[k].t || {})) {
-        const [from, count] = run.split("+").map(Number);
-        for (let k = 0; k < (count || text.length); k++) wanted[from + k] = count ? text : text[k];
-      }
-      const changes = data.frames[k].i || {};
-      for (const name in changes) {
-        const added = changes[name].startsWith("+");
-        paths[name] = added ? paths[name] + changes[name].slice(1) : changes[name];
-      }
-    }
-    for (const i in wanted) if (wanted[i] !== texts[i]) {
-      texts[i] = words[i].textContent = wanted[i];
-    }
-    at = to;
-    const frame = data.frames[at];
-    setNotes();
-    const [place, code] = data.lines[frame.l];
-    where.textContent = place;
-    source.textContent = " " + code;
-    paint();
+    where.textContent = frame.w;
+    source.textContent = " " + frame.s;
+    sentence.textContent = frame.c;
     report();
     root.dispatchEvent(new CustomEvent("qt-step", { detail: at }));
   }
@@ -142,6 +104,5 @@
       keys[event.key]();
     });
   }
-  at = data.frames.length; // so that show() starts from the first frame
   show(data.start);
 });

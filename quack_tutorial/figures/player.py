@@ -2,9 +2,7 @@
 
 The HTML holds an SVG of the opening step, the steps as JSON and a little plain JavaScript. Without scripts the opening
 step and its caption remain. That is the finished picture, a preview that stands before step 1: *Next* goes from it to step 1, and
-no further than the last step, which says that it is the end. Steps are stored as changes: roles
-of boxes run-length encoded ("a3r29"), the texts that differ from the step before ("0+32" for the same in 32 boxes from the first
-on), and inks ("+" where one is added to).
+no further than the last step, which says that it is the end.
 
 Not covered: playing by itself, animation.
 """
@@ -16,7 +14,7 @@ import re
 from dataclasses import dataclass, field
 from hashlib import sha256
 from html import escape
-from itertools import count, groupby, product
+from itertools import count, product
 
 from .scene import INKS, Label, Scene, drawn, number, svg
 from .theme import ROLES, asset, style_sheet
@@ -73,28 +71,23 @@ class Player:
             raise ValueError(f"{self.title}: {len(self.frames)} frames do not fill the grid of {dict(self.axes)}")
 
     def data(self) -> dict:
-        """What the page's script gets: the frames as changes, the first in full."""
-        lines, frames, roles, texts, inks = {}, [], None, ("",) * len(self.scene.boxes), {}
-        for frame in self.frames:
-            row = {"c": frame.caption, "l": lines.setdefault((frame.where, frame.source), len(lines))}
-            if frame.roles != roles:
-                row["r"] = run_lengths(frame.roles)
-            changed = {i: new for i, (old, new) in enumerate(zip(texts, frame.texts)) if old != new}
-            if changed:
-                row["t"] = _text_runs(changed)
-            new = {name: drawn(ink, self.scene.boxes, name != "thin") for name, ink in frame.inks.items() if ink}
-            if new != inks:
-                row["i"] = {name: _change(inks.get(name, ""), new.get(name, "")) for name in {**inks, **new}}
-                row["i"] = {name: change for name, change in row["i"].items() if change is not None}
-            if frame.notes:
-                row["n"] = _labels(frame.notes)
-            roles, texts, inks = frame.roles, frame.texts, new
-            frames.append(row)
+        """What the page's script gets."""
+        frames = [
+            {
+                "c": frame.caption,
+                "w": frame.where,
+                "s": frame.source,
+                "r": frame.roles,
+                "t": frame.texts,
+                "i": {name: drawn(ink, self.scene.boxes, name != "thin") for name, ink in frame.inks.items() if ink},
+                "n": [[_short(n.x), _short(n.y), n.text, n.anchor, n.kind] for n in frame.notes],
+            }
+            for frame in self.frames
+        ]
         axes = [len(names) for names in self.axes.values()] if self.axes else None
         names = list(self.axes.values()) if self.axes else None
         return {
             "frames": frames,
-            "lines": [list(line) for line in lines],
             "start": self.start,
             "preview": self.preview(),
             "axes": axes,
@@ -230,10 +223,6 @@ def called(script, identifier, data) -> str:
     return f'<script data-draws="{name}">{function_in(script)}("{identifier}",{as_json(data)});</script>'
 
 
-def _labels(labels) -> list:
-    return [[_short(n.x), _short(n.y), n.text, n.anchor, n.kind] for n in labels]
-
-
 def _short(x: float) -> int | float:
     """A coordinate as JSON writes it shortest."""
     return int(x) if x == int(x) else round(x, 1)
@@ -243,32 +232,6 @@ def as_json(data) -> str:
     """JSON that cannot end the script element it stands in, whatever its texts hold."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-
-
-def run_lengths(roles: str) -> str:
-    """Letters with their repeats counted: "aaar-" as "a3r-"; a digit that is a letter has "#" before it."""
-    runs = ((letter, len(list(same))) for letter, same in groupby(roles))
-    return "".join(f"{'#' if letter.isdigit() else ''}{letter}{n if n > 1 else ''}" for letter, n in runs)
-
-
-def _text_runs(changed: dict[int, str]) -> dict[str, str | list[str]]:
-    """{0: "a", 1: "a", 5: "b", 6: "c"} as {"0+2": "a", "5": ["b", "c"]}."""
-    runs = {}
-    for i, text in changed.items():
-        first = next(reversed(runs), None)
-        if first is not None and first + len(runs[first]) == i:
-            runs[first].append(text)
-        else:
-            runs[i] = [text]
-    same = lambda texts: len(texts) > 1 and len(set(texts)) == 1  # noqa: E731
-    return {f"{i}+{len(t)}" if same(t) else str(i): t[0] if same(t) else t for i, t in runs.items()}
-
-
-def _change(old: str, new: str) -> str | None:
-    """How a path becomes another: None if it stays, "+" and what is added, or the new one in full."""
-    if old == new:
-        return None
-    return "+" + new[len(old) :] if old and new.startswith(old) else new
 
 
 # An editor may run this outside the figure: find the figure by its id, each only once. Then show its controls, if it has any.
