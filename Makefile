@@ -33,12 +33,11 @@ $(shell rm -rf .venv)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help book pdf serve test test-slow test-timed test-all install lab notebooks check-notebooks lint site-tools lab-tools \
+.PHONY: help book serve test test-slow test-timed test-all install lab notebooks check-notebooks lint site-tools lab-tools \
     constraints clean
 
 help:
 	@echo "make book             install into .venv, run every chapter, build the site into _build/html"
-	@echo "make pdf              the whole book as _build/html/book.pdf, printed by Chromium"
 	@echo "make serve            build if needed, then serve the site on http://127.0.0.1:$(PORT)"
 	@echo "make test             install into .venv, run the quick tests (make test ARGS='-k layout')"
 	@echo "make test-all         all tests, those that take minutes too"
@@ -82,9 +81,6 @@ $(BUILT): $(INSTALLED) $(PAGES) $(CODE)
 	@echo "Running the chapters and building the site ..."
 	QUACK_TUTORIAL_PROGRESS=0 $(BIN)/jupyter-book build . --all --quiet -n $(if $(STRICT),-W --keep-going)
 	@touch $@
-
-pdf: $(BUILT)
-	@$(BIN)/python scripts/print_book.py
 
 serve: $(BUILT)
 	@echo "http://127.0.0.1:$(PORT) (Ctrl-C stops it)"

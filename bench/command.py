@@ -2,8 +2,8 @@
 
 A sweep may be stopped at any time and gone on with (`--resume`): the record is written after every cell, and cells that
 it holds are skipped. A record holds one operation, one machine and one version of each package; others are refused. Several
-operations, or `all` of them, have a record each in the folder that --out names. With `--workers K` there are K processes a
-GPU, of which one measures while others compile (see `gpu_lock`).
+operations, or `all` of them, have a record each in the folder that --out names. With `--workers K` there are K processes, of
+which one measures while others compile (see `gpu_lock`).
 """
 
 from __future__ import annotations
@@ -68,10 +68,7 @@ def add_arguments(parser):
     )
     parser.add_argument("--resume", action="store_true", help="go on with FILE: skip the cells it holds")
     parser.add_argument("--quick", action="store_true", help="4 sizes, 7 rounds, no second timer")
-    parser.add_argument("--gpus", type=int, metavar="K", help="use K GPUs of this host, one cell each")
-    parser.add_argument(
-        "--workers", type=int, default=1, metavar="K", help="K processes a GPU: one measures, others compile"
-    )
+    parser.add_argument("--workers", type=int, default=1, metavar="K", help="K processes: one measures, others compile")
     parser.add_argument("--limit-s", type=float, metavar="S", help="stop between cells after about S seconds")
 
 
@@ -135,7 +132,6 @@ def measure(args, keys, providers, kept, driver, start=sweep.Worker) -> int:
         limit_s=args.limit_s,
         on_step=show,
         start=start_and_note,
-        gpus=args.gpus,
         workers=args.workers,
         series=series_of(args),
     )
@@ -326,7 +322,7 @@ def new_record(args, operation: str, device: dict, driver: str | None) -> record
 def command_line(args, operation: str | None = None) -> str:
     """The command that measures what `args` ask for, or `operation` of it, without folders, which say nothing to a reader."""
     out = path_of(args, operation) if operation else args.out
-    options = "dtype n m providers without ladder public public-mean quick out gpus".split()
+    options = "dtype n m providers without ladder public public-mean quick out".split()
     line = asked.command_line(
         Namespace(**vars(args) | {"out": out}), ["bench", slug(operation or args.operation)], options
     )

@@ -15,19 +15,15 @@
 Kept of each: `samples_ms`, taken in turns with the others'; `peak_bytes`, the most that torch's allocator gave out beside the
 inputs and the two gradients; `loss_error`, the loss's distance from float32, and `gradient_error`, the larger of the two
 gradients' relative distances (of norms).
-
-With `--ranks K` the words are spread over K GPUs and each of the ways "ours" and "ours, quarters" takes what `parallel` has for it;
-what is kept is rank 0's. The matrix products are then those of a rank's words.
 """
 
 from __future__ import annotations
 
 import torch
-import torch.distributed as dist
 import torch.nn.functional as F
 
 from bench.asked import command_line, numbers, on_a_gpu
-from quack_tutorial import ops, parallel, records, timing
+from quack_tutorial import ops, records, timing
 
 SHAPES = ((4096, 32000), (4096, 128256), (2048, 151936))  # width of the hidden states, words
 TOKENS = 8192
@@ -100,31 +96,13 @@ def reference(hidden, weight, target, piece=1024):
     return loss, dhidden, dweight
 
 
-def over_ranks(first) -> dict:
-    """`ways` where this rank of torch.distributed has the words from `first` on."""
-
-    def whole(hidden, weight, target):
-        h = hidden.view_as(hidden)
-        h.register_hook(lambda gradient: dist.all_reduce(gradient) or gradient)
-        return parallel.cross_entropy(h @ weight.T, target, first=first).mean()
-
-    return {"ours": whole, "ours, quarters": lambda *given: parallel.linear_cross_entropy(*given, first=first)}
-
-
-def of_a_rank(*shape) -> dict:
-    """`measure` on a rank of torch.distributed."""
-    return measure(*shape, Clock(), own=parallel.columns(shape[-1], dist.get_rank(), dist.get_world_size()))
-
-
-def measure(tokens, width, words, clock, device="cuda", dtype=torch.bfloat16, tuned=False, own=None) -> dict:
-    """One shape: of each way its samples, memory and errors, or why it failed; `own`: the words of a rank, None of a GPU alone."""
+def measure(tokens, width, words, clock, device="cuda", dtype=torch.bfloat16, tuned=False) -> dict:
+    """One shape: of each way its samples, memory and errors, or why it failed."""
     draw = torch.Generator(device).manual_seed(0)
     hidden = torch.randn(tokens, width, generator=draw, device=device).to(dtype).requires_grad_()
     weight = (torch.randn(words, width, generator=draw, device=device) * width**-0.5).to(dtype).requires_grad_()
     target = torch.randint(words, (tokens,), generator=draw, device=device)
     exact, *gradients = reference(hidden, weight, target)
-    if own is not None:
-        weight, gradients[1] = weight.detach()[own].clone().requires_grad_(), gradients[1][own]
     norms = [gradient.norm() for gradient in gradients]
     standing = 2 * (hidden.nbytes + weight.nbytes) + target.nbytes
     found, calls = {}, {}
@@ -135,7 +113,7 @@ def measure(tokens, width, words, clock, device="cuda", dtype=torch.bfloat16, tu
         loss.backward()
         return loss.detach()
 
-    for name, loss_of in (ways(device, tuned) if own is None else over_ranks(own.start)).items():
+    for name, loss_of in ways(device, tuned).items():
         try:
             loss = step(loss_of)  # compiles
             far = [
@@ -191,9 +169,6 @@ def add_arguments(parser):
     parser.add_argument(
         "--tuned", action="store_true", help="let QuACK try its configurations first, which takes minutes"
     )
-    parser.add_argument(
-        "--ranks", type=int, default=1, help="GPUs that share the words, each with its part of the weights"
-    )
     parser.add_argument("--out", metavar="FILE", help="keep the record in this file, from the first shape on")
 
 
@@ -203,15 +178,11 @@ def run(args, found) -> int:
     from bench.worker import describe
 
     (tokens,) = numbers(args.tokens, "--tokens")
-    line = command_line(args, ["head"], ["tokens", "tuned", "ranks", "out"])
-    record = records.stamped(describe(), found.driver, line) | {"ranks": args.ranks, "shapes": []}
+    line = command_line(args, ["head"], ["tokens", "tuned", "out"])
+    record = records.stamped(describe(), found.driver, line) | {"shapes": []}
     for width, words in SHAPES:
         torch._dynamo.reset()
-        if args.ranks > 1:
-            shape = parallel.run(args.ranks, of_a_rank, tokens, width, words, backend="nccl")[0]
-        else:
-            shape = measure(tokens, width, words, Clock(), tuned=args.tuned)
-        record["shapes"].append(shape)
+        record["shapes"].append(measure(tokens, width, words, Clock(), tuned=args.tuned))
         torch.cuda.empty_cache()
         print(said(record["shapes"][-1]), flush=True)
         if args.out:

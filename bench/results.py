@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
 from pathlib import Path
 
-from bench.peers import PROVIDERS
 from quack_tutorial.operations import OPERATIONS, named, slug
 from quack_tutorial.records import bench as records
 from quack_tutorial.records import cards, results
-from quack_tutorial.records.cells import L2_MULTIPLE, PUBLIC_MEAN, PUBLIC_SERIES, CellKey, expected_cells
+from quack_tutorial.records.cells import L2_MULTIPLE, PUBLIC_MEAN, PUBLIC_SERIES
 from quack_tutorial.records.results import OURS
 from quack_tutorial.records.statistics import PASS_HALF_WIDTH, PASS_RATIO
-
-MOST_NAMED = 6  # cells in a sentence; more are counted
 
 
 def add_arguments(parser):
@@ -52,7 +48,7 @@ def run(args) -> int:
         how = f"quack-tutorial bench{' --public' if args.public else ''} --out FILE"
         print(f"results: no cell is measured yet in {folder}; {how} measures.", file=sys.stderr)
         return 1
-    print(public_text(found, table) if args.public else as_text(found, table, operations))
+    print(as_text(found, table))
     return 0
 
 
@@ -78,22 +74,18 @@ def all_speeds(cell: records.Cell) -> str:
     )
 
 
-def as_text(found, table, operations) -> str:
-    """What `results` prints: a table for each operation that was measured, and how much of the grid there is."""
+def as_text(found, table) -> str:
+    """What `results` prints: of each record a table, the worst cells first, and how many cells pass."""
     lines = []
-    for operation in operations:
-        own = [row for row in table if row["operation"] == operation]
-        if own:
-            lines += [
-                *(results.provenance(record) for record in found if record.operation == operation),
-                "",
-                *_table(own),
-                "",
-            ]
+    for record in found:
+        place = record.series, record.operation, Path(record.path).name
+        own = [row for row in table if (row["series"], row["operation"], row["record"]) == place]
+        of_what = {"peers": "", PUBLIC_MEAN: ": the gradient of the mean"}.get(record.series, ": the public calls")
+        lines += [f"{results.provenance(record)[:-1]}{of_what}.", "", *_table(own), ""] if own else []
     passed = sum(r["verdict"] == "pass" for r in table)
     lines.append(
-        f"{passed} of {len(table)} cells pass: speed at least {PASS_RATIO} of the best peer, "
-        f"known to {PASS_HALF_WIDTH:.0%}. The columns on the right are ours over each peer."
+        f"{passed} of {len(table)} cells pass: speed at least {PASS_RATIO} of the best peer, known to {PASS_HALF_WIDTH:.0%}. "
+        "The columns on the right are ours over each peer, of public calls also alone, with what the host needs."
     )
     cached = sum(r["cached"] for r in table)
     if cached:
@@ -103,121 +95,35 @@ def as_text(found, table, operations) -> str:
         )
     above = [r for r in table if r["above_ceiling"]]
     if above:
-        said = "; ".join(f"{_size(r)} ({', '.join(r['above_ceiling'])})" for r in above)
-        if len(above) > MOST_NAMED:
-            counts = Counter(r["operation"] for r in above)
-            said = ", ".join(f"{operation} in {count} cells" for operation, count in counts.items())
-            said += "; where it is ours the table has a !, and --json names all in above_ceiling"
-        lines.append(f"Above the ceiling, so look into the measurement: {said}.")
-    rough = {}
-    for r in table:
-        for name, error in r["less_accurate"].items():
-            rough[name, r["dtype"]] = max(error, rough.get((name, r["dtype"]), 0))
+        lines.append(f"{len(above)} are above the ceiling (!), so look into the measurement; --json names them.")
+    rough = sorted({f"{name} {r['dtype']}" for r in table for name in r["less_accurate"]})
     if rough:
-        said = ", ".join(f"{name} {dtype} (up to {error:g})" for (name, dtype), error in sorted(rough.items()))
-        lines.append(f"Less accurate than ours may be, yet timed (error over tolerance): {said}.")
-    for operation in operations:
-        lines += _coverage(found, [row for row in table if row["operation"] == operation], operation)
+        lines.append(f"Less accurate than ours may be, yet timed: {', '.join(rough)}.")
     return "\n".join(lines)
-
-
-def public_text(found, table) -> str:
-    """What `results --public` prints: of each series and operation ours over each peer, in a row and alone."""
-    lines = []
-    for record in found:
-        own = [row for row in table if (row["series"], row["operation"]) == (record.series, record.operation)]
-        of_what = "the gradient of the mean" if record.series == PUBLIC_MEAN else "the public calls"
-        lines += [f"{results.provenance(record)[:-1]}: {of_what}.", "", *_public_table(own), ""]
-    passed = sum(row["verdict"] == "pass" for row in table)
-    lines.append(
-        f"{passed} of {len(table)} cells pass: calls in a row, in a CUDA graph, at least {PASS_RATIO} as fast as the "
-        f"best peer's, known to {PASS_HALF_WIDTH:.0%}. On the right are ours over each peer, in a row and alone, with "
-        "what the host needs."
-    )
-    return "\n".join(lines)
-
-
-def _public_table(table):
-    """The lines of one record's table."""
-    peers = list(dict.fromkeys(name for row in table for name in row["ratios"]))
-    body = []
-    for row in table:
-        best, alone = row["best_peer"], row["alone_us"]
-        line = [_size(row), row["verdict"], best or ""]
-        line += [f"{row['ratio_to_best_peer']:.3f} +- {row['half_width']:.3f}" if row["ratio_to_best_peer"] else ""]
-        for peer in peers:
-            in_a_row = f"{row['ratios'][peer]:.3f}" if peer in row["ratios"] else ""
-            line.append(f"{in_a_row} {alone[peer] / alone[OURS]:.3f}" if peer in alone and OURS in alone else in_a_row)
-        body.append(line)
-    return _columns([["cell", "verdict", "best peer", "ratio", *peers], *body])
 
 
 def _table(table):
-    """The lines of one operation's table."""
-    peers = list(dict.fromkeys(name for r in table for name in r["ratios"]))
-    head = ["cell", "GB/s", "of ceiling", "of peak", "best peer", "ratio", "+-", "verdict", *peers]
-    body = []
-    for r in table:
-        cell = _size(r)
-        if r["gb_s"] is None:
-            body.append([cell, r["status"], "", "", r["best_peer"] or "", "", "", r["verdict"], *[""] * len(peers)])
-            continue
-        body.append(
-            [
-                cell,
-                f"{r['gb_s']:.0f}",
-                f"{r['fraction_of_ceiling']:.3f}" + ("!" if OURS in r["above_ceiling"] else ""),
-                f"{r['percent_of_datasheet']:.1f} %" if r["percent_of_datasheet"] else "",
-                r["best_peer"] or "",
-                f"{r['ratio_to_best_peer']:.3f}" if r["best_peer"] else "",
-                f"{r['half_width']:.3f}" if r["best_peer"] else "",
-                r["verdict"],
-                *[f"{r['ratios'][name]:.3f}" if name in r["ratios"] else "" for name in peers],
-            ]
-        )
-    return _columns([head, *body])
+    """The lines of one record's table."""
+    peers = list(dict.fromkeys(name for row in table for name in row["ratios"]))
+    body = [["cell", "GB/s", "of ceiling", "of peak", "best peer", "ratio", "verdict", *peers]]
+    for row in table:
+        speed = [row["status"], "", ""]
+        if row["gb_s"] is not None:
+            peak = f"{row['percent_of_datasheet']:.1f} %" if row["percent_of_datasheet"] else ""
+            mark = "!" if row["above_ceiling"] else ""
+            speed = [f"{row['gb_s']:.0f}", f"{row['fraction_of_ceiling']:.3f}{mark}", peak]
+        ratio = f"{row['ratio_to_best_peer']:.3f} +- {row['half_width']:.3f}" if row["ratio_to_best_peer"] else ""
+        others = [_over(row, peer) for peer in peers]
+        body.append([_size(row), *speed, row["best_peer"] or "", ratio, row["verdict"], *others])
+    return _columns(body)
 
 
-def _coverage(found, table, operation):
-    """How many of an operation's expected cells are measured and pass, which are missing, and who was left out."""
-    missing, expected = missing_cells(found, operation), expected_cells(operation)
-    on_grid = {(key.dtype, key.M, key.N) for key in expected}
-    passed = sum(row["verdict"] == "pass" and (row["dtype"], row["M"], row["N"]) in on_grid for row in table)
-    measured = len(expected) - len(missing)
-    lines = [f"{operation}: {measured} of {len(expected)} expected cells measured, {passed} pass."]
-    if missing and measured:
-        lines.append("Missing: " + "; ".join(_in_words(missing, expected)))
-    cells = [cell for key, (_, cell) in records.latest_cells(found).items() if key.operation == operation]
-    for provider in PROVIDERS[operation]:
-        left_out = sum(cell.result(provider) is None for cell in cells)
-        if left_out:
-            lines.append(f"{provider} was left out of {left_out} of {len(cells)} cells of {operation}.")
-    return lines
-
-
-def _in_words(cells, grid):
-    """Cells of one operation, a number of rows after the other: "8192 rows: float32 all; bfloat16 and float16 256, 512"."""
-
-    def sizes(keys):
-        found = {}
-        for key in keys:
-            found.setdefault((key.M, key.dtype), []).append(key.N)
-        return found
-
-    everything, rows = sizes(grid), {}
-    for (M, dtype), found in sizes(cells).items():
-        numbers = "all" if found == everything[M, dtype] else ", ".join(map(str, found))
-        rows.setdefault(M, {}).setdefault(numbers, []).append(dtype)
-    return [
-        f"{M} rows: " + "; ".join(f"{' and '.join(dtypes)} {numbers}" for numbers, dtypes in alike.items())
-        for M, alike in rows.items()
-    ]
-
-
-def missing_cells(found: list[records.Record], operation: str) -> list[CellKey]:
-    """The cells of the grid that no record holds."""
-    held = records.latest_cells(found)
-    return [key for key in expected_cells(operation) if key not in held]
+def _over(row, peer) -> str:
+    """Ours over a peer in a row of launches, and of public calls alone."""
+    found = [row["ratios"].get(peer)]
+    if row["series"] in PUBLIC_SERIES and {peer, OURS} <= row["alone_us"].keys():
+        found.append(row["alone_us"][peer] / row["alone_us"][OURS])
+    return " ".join(f"{ratio:.3f}" for ratio in found if ratio is not None)
 
 
 def _size(row):

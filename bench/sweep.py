@@ -1,10 +1,9 @@
-"""Many cells through worker processes, one a GPU, which are started again when a provider takes them down.
+"""Many cells through worker processes, which are started again when a provider takes them down.
 
-All providers of a cell run in one process, on one GPU. When that process dies or stops answering, the provider it was busy with
-is left out and the cell measured again; the record then says "crashed" for it. Several GPUs of a host take the next cell each
-as they become free, and share nothing. Several workers of a GPU share its memory: a cell for which there may not be enough
-beside those that are being measured waits. One that runs out of it all the same is measured again, alone on its GPU, once
-workers that are idle have been ended.
+All providers of a cell run in one process. When that process dies or stops answering, the provider it was busy with
+is left out and the cell measured again; the record then says "crashed" for it. Several workers share the GPU's memory: a cell
+for which there may not be enough beside those that are being measured waits. One that runs out of it all the same is measured
+again, alone, once workers that are idle have been ended.
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ SILENCE_S = 300  # no step takes this long, QuACK's tuning included; a worker si
 STARTING, WAITING = "starting", "waiting"  # for a worker that has the GPU
 # What a worker announces that is not a provider.
 STEPS = (STARTING, WAITING, "inputs", "ceiling", "timing", "do_bench", "hashes")
-VISIBLE = "CUDA_VISIBLE_DEVICES"
 COMPILE_THREADS = "TORCHINDUCTOR_COMPILE_THREADS"
 SWEEPS = "QUACK_TUTORIAL_BENCH_SWEEPS"  # the environment's name for the file in which workers tell each other, see `ceilings`
 # GPU memory that a cell may take: so much, and so much for each element of its matrix, more for gradients. Torch's allocator held
@@ -51,18 +49,15 @@ class WorkerDied(RuntimeError):
 
 
 class Worker:
-    """A worker process. `machine` is what it says about the device; `gpu` is which of the host's it uses, if it matters;
-    `more` is added to its environment."""
+    """A worker process. `machine` is what it says about the device; `more` is added to its environment."""
 
-    def __init__(self, command=None, gpu=None, more=None):
+    def __init__(self, command=None, more=None):
         command = command or [sys.executable, "-m", "bench.worker"]
         # A folder of its own for PTX: in a common one, workers that compile would wait for each other.
         self.dumped = tempfile.TemporaryDirectory(prefix="quack-tutorial-", ignore_cleanup_errors=True)
         # Nor do they find in each other's folders what inductor chose by timing.
         own = {DUMP_FOLDER: self.dumped.name, "TORCHINDUCTOR_CACHE_DIR": f"{self.dumped.name}/inductor"}
         environment = {**os.environ, **WORKER_ENVIRONMENT, **(more or {}), **own}
-        if gpu is not None:
-            environment[VISIBLE] = visible_gpu(gpu, os.environ.get(VISIBLE))
         self.errors = tempfile.TemporaryFile("w+", errors="replace")
         self.process = subprocess.Popen(
             command,
@@ -141,16 +136,6 @@ def is_out_of_memory(message: str) -> bool:
     return re.search(r"out ?_?of ?_?memory|alloc_failed", message, re.IGNORECASE) is not None
 
 
-def visible_gpu(gpu: int, visible: str | None) -> str:
-    """What CUDA_VISIBLE_DEVICES must say for GPU number `gpu` of those that `visible`, its present value, shows."""
-    if not visible:
-        return str(gpu)
-    shown = [name.strip() for name in visible.split(",")]
-    if gpu >= len(shown):
-        raise RuntimeError(f"GPU {gpu} is asked for, and {VISIBLE}={visible} shows {len(shown)}")
-    return shown[gpu]
-
-
 @dataclass(frozen=True)
 class Measured:
     """What came of one cell: the cell, or a message on why there is none; how long it took; and whether memory ran out, so that it
@@ -171,12 +156,10 @@ def measure_cells(
     limit_s=None,
     on_step=lambda key, what: None,
     start=Worker,
-    gpus=None,
     workers=1,
     series="peers",
 ) -> Iterator[Measured]:
-    """Measure `keys`, on `gpus` GPUs at once (None: one, whichever is the first) with so many `workers` each, which take turns
-    (see `gpu_lock`); results come as they are ready.
+    """Measure `keys` with so many `workers`, which take turns on the GPU (see `gpu_lock`); results come as they are ready.
 
     Stops between two cells when the next would probably end after `limit_s`. `start` makes a worker. `providers` are
     names, or a function from a key to names. RuntimeError when a worker does not even start.
@@ -184,8 +167,8 @@ def measure_cells(
     names = providers if callable(providers) else lambda key: providers
     asked = {"rounds": rounds, "do_bench": do_bench, "series": series}
     with one_folder() as folder:
-        sweep = _Sweep(deque(keys), names, asked, limit_s, on_step, start, gpus, workers, folder)
-        threads = [threading.Thread(target=sweep.serve, args=(place,), daemon=True) for place in range(sweep.places)]
+        sweep = _Sweep(deque(keys), names, asked, limit_s, on_step, start, workers, folder)
+        threads = [threading.Thread(target=sweep.serve, args=(place,), daemon=True) for place in range(workers)]
         for thread in threads:
             thread.start()
         try:
@@ -216,25 +199,22 @@ def one_folder():
 
 
 class _Sweep:
-    """What the threads, one a worker, share: the keys that are left, and a queue of what was found. A worker has a place, and
-    that place a GPU: the places go round the GPUs."""
+    """What the threads, one a worker, share: the keys that are left, and a queue of what was found."""
 
-    def __init__(self, keys, names, asked, limit_s, on_step, start, gpus, workers, folder):
+    def __init__(self, keys, names, asked, limit_s, on_step, start, workers, folder):
         self.keys, self.names, self.asked, self.limit_s = keys, names, asked, limit_s
-        self.on_step, self.start, self.gpus, self.share, self.folder = on_step, start, gpus, workers, folder
-        self.count = gpus or 1
-        self.places = self.count * workers
+        self.on_step, self.start, self.share, self.folder = on_step, start, workers, folder
         self.began, self.longest = time.monotonic(), 0.0
         self.found = queue.Queue()
         self.lock, self.workers, self.running, self.stopped = threading.Condition(), {}, {}, False
         self.alone = (
             set()
         )  # keys that ran out of memory beside others: they are tried once more, with a GPU for themselves
-        self.machine = None  # what the first worker says; all must say the same
+        self.machine = None  # what the first worker says
 
-    def fits(self, key, place) -> bool:
-        """Whether a key may be measured beside those that its GPU is busy with."""
-        cells = [key, *(other for at, other in self.running.items() if at % self.count == place % self.count)]
+    def fits(self, key) -> bool:
+        """Whether a key may be measured beside those that the GPU is busy with."""
+        cells = [key, *self.running.values()]
         if len(cells) == 1 or self.alone.intersection(cells):
             return len(cells) == 1
         gpu = hardware.find(self.machine["device"])
@@ -268,7 +248,7 @@ class _Sweep:
                 late = self.limit_s is not None and time.monotonic() - self.began + self.longest > self.limit_s
                 if self.stopped or late or not self.keys:
                     return None
-                key = next((key for key in self.keys if self.fits(key, place)), None)
+                key = next((key for key in self.keys if self.fits(key)), None)
                 if key is not None:
                     self.keys.remove(key)
                     self.running[place] = key
@@ -294,7 +274,7 @@ class _Sweep:
                     self.begin(place)
                 asked = {"cell": asdict(key), "providers": list(self.names(key)), "crashed": crashed, "alone": alone}
                 answer = self.workers[place].measure(asked | self.asked, lambda what: self.on_step(key, what))
-                cell = self.cell_from(answer, place)
+                cell = self.cell_from(answer)
             except WorkerDied as died:
                 self.end(place)
                 self.begin(place)
@@ -310,21 +290,18 @@ class _Sweep:
             if self.stopped:
                 raise RuntimeError("stopped")
         try:
-            worker = self.start(**self.own(place))
+            worker = self.start(**self.own())
         except WorkerDied as died:
             raise RuntimeError(f"the measuring process does not start: {died}") from died
         with self.lock:
             self.workers[place] = worker
             self.machine = self.machine or worker.machine
-        if worker.machine != self.machine:
-            raise RuntimeError(f"the GPUs of this host are not alike: {self.machine} and {worker.machine}")
 
-    def own(self, place) -> dict:
-        """What sets a place's worker apart: its GPU, where that matters, and where several share one its lock and processors."""
+    def own(self) -> dict:
+        """What workers that share the GPU are told: its lock, and how many processors are theirs."""
         if self.share == 1:
-            return {} if self.gpus is None else {"gpu": place}
-        gpu, threads = place % self.count, max(1, (os.cpu_count() or 1) // self.places)
-        return {"gpu": gpu, "more": {LOCK: f"{self.folder}/gpu{gpu}", COMPILE_THREADS: str(threads)}}
+            return {}
+        return {"more": {LOCK: f"{self.folder}/gpu", COMPILE_THREADS: str(max(1, (os.cpu_count() or 1) // self.share))}}
 
     def end_idle(self):
         """End the workers without a key, whose processes hold memory all the same; each is started again with its next one."""
@@ -347,9 +324,9 @@ class _Sweep:
         for place in list(self.workers):
             self.end(place)
 
-    def cell_from(self, data: dict, place) -> Cell:
+    def cell_from(self, data: dict) -> Cell:
         """A cell from what a worker sends."""
         results = tuple(Result(**{**r, "samples_us": tuple(r["samples_us"])}) for r in data["results"])
-        gpu, workers = None if self.gpus is None else place % self.count, self.share if self.share > 1 else None
+        workers = self.share if self.share > 1 else None
         shared = {"results": results, "ceiling_samples_us": tuple(data["ceiling_samples_us"])}
-        return Cell(**data | shared | {"gpu": gpu, "workers": workers})
+        return Cell(**data | shared | {"workers": workers})

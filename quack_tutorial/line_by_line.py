@@ -16,9 +16,7 @@ import numpy as np
 from cutesim.context import is_own
 from quack_tutorial import compiler, machine, machine_code
 from quack_tutorial.above import brought
-from quack_tutorial.records.lines import Launch, Line
-
-MOST = 40  # instructions of a line that are shown
+from quack_tutorial.records.lines import Launch, compiled
 
 
 def lines(kernel, *args):
@@ -88,21 +86,17 @@ def _assembled(ptx: str, lacks) -> Launch:
     found: dict = {}  # of each place: PTX, instructions, registers that are live at them
     for text, place in machine_code.located(ptx):
         if place:
-            found.setdefault(place, ([], [], []))[0].append(text.strip())
+            found.setdefault(place, ([], [], []))[0].append(text)
     code = machine_code.assembled(ptx)
     if problem := machine_code.missing():
         lacks.append(f"Machine code is left out: {problem}")
     for n, (text, place, live) in enumerate(zip(code.sass, code.places, code.live) if code else ()):
         if place:
             _, sass, registers = found.setdefault(place, ([], [], []))
-            sass.append((n, text.rstrip(" ;"), 0, 0))
+            sass.append((n, text))
             registers.append(live)
-    rows = []
-    for place, (parts, sass, live) in found.items():
-        where = Path(place[0]).name, *machine_code.source_line(*place)
-        made = {"instructions": len(sass) or len(parts), "live": max(live, default=0)}
-        rows.append(Line(*where, **made, sass=tuple(sass[:MOST]), ptx=tuple(parts[:MOST])))
-    return Launch(machine_code.entry(ptx), 0, code.registers if code else 0, 0, 0, tuple(rows))
+    lines = {(Path(place[0]).name, *machine_code.source_line(*place)): made for place, made in found.items()}
+    return compiled(machine_code.entry(ptx), code.registers if code else 0, lines)
 
 
 class NotCompiled(RuntimeError):

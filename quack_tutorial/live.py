@@ -6,7 +6,7 @@
 | `streams`  | `kernels.memory.Stream`    | bytes in flight, what Little's law allows, the GB/s here and as recorded    |
 | `versions` | `kernels.softmax.LADDER`   | operations a byte, bytes that a version asks for, its time here and as recorded |
 
-The published pages have explorers of the same things that need no kernel: `figures.strides`, `figures.occupancy`,
+The published pages have pictures of the same things that need no kernel: `figures.strides`, `figures.occupancy`,
 `figures.roofline`. Each function here takes the device that `qt.start()` found, "cuda" or "cpu", and returns sliders of
 ipywidgets. Without ipywidgets it says its piece once, for the first choice; while a book is being built it says nothing.
 """

@@ -13,9 +13,9 @@ row, which is the pair (lse, 1) of (maximum, sum): exp(lse) = 1 * exp(lse). Pair
 | backward: exp(x - lse) - [column is the target], times dloss | nobody                |              |
 
 So all ranks have the same bits. Written for torch.distributed with NCCL on GPUs and gloo on CPUs, where the kernels are simulated.
-Run by itself it checks loss and gradient against float64: `torchrun --nproc-per-node 8 -m quack_tutorial.parallel`.
 
-`run` starts the ranks. One that fails ends the others, and `RankFailed` says which and why; one that hangs does so after `TIMEOUT`.
+`run` starts the ranks, and `check` compares loss and gradient with float64 on each. One that fails ends the others, and
+`RankFailed` says which and why; one that hangs does so after `TIMEOUT`.
 
 `linear_cross_entropy` has the head's product inside, some rows of logits at a time; what is sent for the gradient of its input, an
 all_reduce, is begun before the next rows' products and waited for at the end.
@@ -285,46 +285,3 @@ def check(M: int = 32, N: int = 512, dtype=torch.float32, seed: int = 0, in_last
         "loss_error": (loss.detach().cpu() - exact_loss.detach()).abs().max().item(),
         "gradient_error": (part.grad.cpu() - exact_grad).abs().max().item(),
     }
-
-
-def check_head(M: int = 32, K: int = 16, N: int = 512, seed: int = 0) -> dict:
-    """Loss and gradients of a head whose words are spread over the ranks, and how far they are from float64 on all of them."""
-    rank, world = dist.get_rank(), dist.get_world_size()
-    device = _device()
-    draw = torch.Generator().manual_seed(seed)
-    input, weight = torch.randn(K, M, generator=draw).T, torch.randn(N, K, generator=draw)  # of the other order, too
-    target = torch.randint(N, (M,), generator=draw)
-    target[::5] = IGNORED
-    own = columns(N, rank, world)
-    given = [part.clone().to(device).requires_grad_() for part in (input, weight[own])]
-    loss = linear_cross_entropy(*given, target.to(device), first=own.start)
-    (2 * loss).backward()
-
-    exact = [part.double().requires_grad_() for part in (input, weight)]
-    exact_loss = torch.nn.functional.cross_entropy(exact[0] @ exact[1].T, target)
-    (2 * exact_loss).backward()
-    wanted = exact[0].grad, exact[1].grad[own]
-    return {
-        "loss": loss.detach().cpu(),
-        "loss_error": abs(loss.item() - exact_loss.item()),
-        "gradient_error": max((x.grad.cpu() - grad).abs().max().item() for x, grad in zip(given, wanted)),
-    }
-
-
-def main() -> int:
-    """Check on the ranks that torchrun started, on GPUs with NCCL if there are any; 1 if an error is too large."""
-    gpus = torch.cuda.is_available()
-    if gpus:
-        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    dist.init_process_group("nccl" if gpus else "gloo")
-    world = dist.get_world_size()
-    found = check(M=256 if gpus else 32, N=world * (16384 if gpus else 256))
-    ok = found["loss_error"] < 5e-5 and found["gradient_error"] < 5e-6
-    errors = f"loss within {found['loss_error']:.1e}, gradient within {found['gradient_error']:.1e} of float64"
-    print(f"rank {dist.get_rank()} of {world}, {dist.get_backend()}: {errors}{'' if ok else ': WRONG'}", flush=True)
-    dist.destroy_process_group()
-    return 0 if ok else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -7,9 +7,6 @@ Python is busy. A measurement is `--calls` calls between two synchronisations; t
 of them, each a round of everything that is measured. "until done" is the same with the wait for the GPU at the end: where
 it is much larger, the GPU did not keep up and the time is the GPU's. A call with gradient is the forward pass and
 torch.autograd.grad.
-
-For softmax the ways that a launch can go stand beside each other: the compiled kernel as TVM-FFI calls it, into a result that is
-there; the operator that `ops` registers, through torch's dispatcher; and `ops.softmax` as a torch.library.custom_op.
 """
 
 from __future__ import annotations
@@ -26,8 +23,6 @@ import torch
 
 from quack_tutorial import kernel_cache, machine, ops, records
 from quack_tutorial.compiler import installed_version
-from quack_tutorial.ops import launches
-from quack_tutorial.shipped import SOFTMAX
 
 F = torch.nn.functional
 M, N, EPS = 128, 256, 1e-6
@@ -58,25 +53,6 @@ def arguments(operation: str, dtype) -> tuple:
     return (x,) if operation == "softmax" else (x, torch.randint(0, N, (M,), device="cuda"))
 
 
-@torch.library.custom_op("quack_tutorial_host::softmax", mutates_args=())
-def custom_op(x: torch.Tensor) -> torch.Tensor:
-    """`ops.softmax` as torch's documentation has a user wrap a function."""
-    return ops.softmax(x)
-
-
-def ways(dtype: str):
-    """(name, the call) of each way to launch softmax's kernel."""
-    (x,) = arguments("softmax", getattr(torch, dtype))
-    out, run = (
-        torch.empty_like(x),
-        launches.runner_for("cuda", *SOFTMAX.made_for(launches.rows("cuda", dtype, N, "aligned"))),
-    )
-    yield "torch.empty_like", lambda: torch.empty_like(x)
-    yield "kernel by TVM-FFI", lambda: run(x, out)
-    yield "registered operator", lambda: torch.ops.quack_tutorial.softmax(x)
-    yield "torch.library.custom_op", lambda: custom_op(x)
-
-
 def with_gradient(function, args):
     """The forward pass and the gradients of all arguments that can have one, as a function of nothing."""
     args = [arg.detach().requires_grad_() if arg.is_floating_point() else arg for arg in args]
@@ -93,9 +69,6 @@ def subjects():
             for gradient in (False, True):
                 call = with_gradient(function, args) if gradient else lambda f=function, args=args: f(*args)
                 yield {"operation": operation, "provider": provider, "dtype": dtype, "gradient": gradient}, call
-    for dtype in DTYPES:
-        for provider, call in ways(dtype):
-            yield {"operation": "softmax", "provider": provider, "dtype": dtype, "gradient": False}, call
 
 
 def once(call, calls: int) -> tuple[float, float]:

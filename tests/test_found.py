@@ -22,7 +22,6 @@ from tests.javascript import evaluated
 from tests.test_site import built_site
 
 SITE, REPOSITORY = "https://example.org/a/book", "https://github.com/someone/book"
-ATOM = "{http://www.w3.org/2005/Atom}"
 CHAPTER = """# 5. Block reduce
 
 How do all threads of a block get the *row's* sum?
@@ -101,20 +100,6 @@ def test_search_engines_find_every_page(small):
     maps = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
     places = ElementTree.parse(site / "sitemap.xml").getroot().iter(f"{maps}loc")
     assert [place.text for place in places] == [f"{SITE}/{name}.html" for name in names]
-
-
-def test_the_feed_has_the_versions_of_the_changelog(root, small):
-    site, _ = small
-    feed = ElementTree.parse(site / "feed.xml").getroot()
-    entries = feed.findall(f"{ATOM}entry")
-    text = (root / "book/changelog.md").read_text("utf-8")
-    headings = re.findall(r"^## (\S+) \((\S+)\)$", text, re.MULTILINE)
-    told = [(e.findtext(f"{ATOM}title"), e.findtext(f"{ATOM}updated")) for e in entries]
-    assert told == [(f"Version {version}", f"{day}T00:00:00Z") for version, day in headings]
-    link = entries[0].find(f"{ATOM}link").get("href")
-    assert link.startswith(f"{SITE}/book/changelog.html#")
-    assert page(site, "book/changelog").find(id=link.split("#")[1])
-    assert BeautifulSoup(entries[0].findtext(f"{ATOM}content"), "html.parser").p.get_text()
 
 
 def test_the_changelog_begins_with_this_version(root):

@@ -7,11 +7,11 @@
 | `errors`      | what an exception tells a reader of the page                                             |
 | `other_cards` | while a page is built, runs cells whose output depends on the card for the other cards   |
 | `outputs`     | what the chapters' cells gave on a GPU, which a page opens beside what the simulator gives |
-| `simulate`    | `quack-tutorial simulate`: `cutesim check` with a page of pictures                         |
+| `simulate`    | `quack-tutorial simulate`: `cutesim check` by another name                               |
 | `command`     | `quack-tutorial lab`, which `make lab` calls: renews the copies and starts JupyterLab    |
 | `copies`      | the reader's copies: which are renewed with the book, which stay                         |
 | `myst`        | a chapter's source as cells, and as the notebook that a reader opens                     |
-| `first_page`  | the page that JupyterLab opens: chapters and labs with their state, the doctor's verdict |
+| `first_page`  | the page that JupyterLab opens: chapters and labs, the doctor's verdict                |
 | `config/`     | JupyterLab's settings: no news, and no menus of nbgrader, which want a course's folder   |
 
 In the page there is Python (Pyodide) and numpy: no GPU, `cute.compile` or matplotlib; `cutesim.torch_answer` stands in for torch.

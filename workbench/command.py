@@ -7,7 +7,6 @@ opened, over ssh or in a container, it prints the line that brings the port to t
 from __future__ import annotations
 
 import errno
-import functools
 import getpass
 import json
 import os
@@ -16,7 +15,6 @@ import secrets
 import shutil
 import socket
 import sys
-from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -100,8 +98,9 @@ def require(lacking: str, extra: str, *modules: str) -> None:
 
 def prepare(home: Path) -> None:
     """Bring the copies in the folder up to date with the book, and write the first page."""
-    copies.renew(home, texts())
-    first_page.write(home, copies.survey(home), this_machine())
+    book = texts()
+    gone = copies.renew(home, book)
+    (home / first_page.NAME).write_text(first_page.page(book, gone, this_machine()), encoding="utf-8")
 
 
 RUN_IT = "*Cells compute what this page shows: Run, Run All Cells.*"
@@ -178,20 +177,11 @@ def _pages() -> dict[str, bytes]:
     return found
 
 
-@functools.cache
 def this_machine() -> str:
     """What works on this machine, and the command that mends what does not, as Markdown."""
     found = machine.detect()
     mend = machine.mending_command(found)
     return machine.what_works(found) + (f" Type `{mend}`." if mend else "")
-
-
-def after_save(model, os_path, contents_manager, **_) -> None:
-    """JupyterLab's hook: the first page says how things stand after each save."""
-    home = Path(contents_manager.root_dir)
-    if model["type"] == "notebook" and (home / copies.KEPT).is_dir():
-        with suppress(OSError):  # a page that cannot be written must not keep a notebook from being saved
-            first_page.write(home, copies.survey(home), this_machine())
 
 
 # JupyterLab ------------------------------------------------------------------------------------------------------------
@@ -207,7 +197,6 @@ def options(home: Path, ip: str, port: int, browser: bool) -> list[str]:
         f"--ServerApp.open_browser={browser}",
         f"--LabApp.default_url=/lab/tree/{first_page.NAME}",
         f"--LabApp.workspaces_dir={home / copies.KEPT / 'workspaces'}",  # of these copies, not of all that one has
-        "--FileContentsManager.post_save_hook=workbench.command.after_save",
         "--LabApp.extension_manager=readonly",
         "--KernelManager.transport_encryption=auto",  # without it each kernel warns in the terminal
         "--LabApp.log_level=ERROR",

@@ -13,12 +13,10 @@ book no longer has the chapter. Not covered: merging a reader's changes with the
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import itertools
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 KEPT = ".book"
@@ -26,27 +24,12 @@ RECORD = "copied.json"
 BESIDE = ".book"  # in the name of the book's text beside a changed copy
 
 
-@dataclass(frozen=True)
-class Copy:
-    """One copy: where it is in the workbench, and how it stands to the book.
+def renew(home: Path, book: dict[str, bytes]) -> list[str]:
+    """Bring the workbench up to date with `book`, {path in the workbench: content}, without touching what the reader changed.
 
-    `saved` is the time of its last change in seconds; `ran` says that it has outputs; `newer`, that the book's text has changed
-    since the copy was made; `gone`, that the book no longer has it. `beside` is the path of the book's text beside it, if any.
+    Beside what was changed stands the book's text. Returns the paths that the book no longer has and whose copies are the reader's.
     """
-
-    path: str
-    title: str
-    mine: bool
-    ran: bool
-    newer: bool
-    gone: bool
-    saved: float
-    beside: str | None
-
-
-def renew(home: Path, book: dict[str, bytes]) -> None:
-    """Bring the workbench up to date with `book`, {path in the workbench: content}, without touching what the reader changed."""
-    made = _record(home)["made"]
+    made = _made(home)
     kept = home / KEPT
     for path, content in book.items():
         _write(kept / path, content)
@@ -59,50 +42,28 @@ def renew(home: Path, book: dict[str, bytes]) -> None:
             made[path] = new
     changed = [path for path in book if _is_mine(home, path, made)]
     wanted = {_put_beside(home, path, made) for path in changed} | set(book)
-    for path in [path for path in made if path not in wanted]:
-        if not _is_mine(home, path, made):
-            (home / path).unlink(missing_ok=True)
-            del made[path]
+    gone = [path for path in made if path not in wanted and _is_mine(home, path, made)]
+    for path in [path for path in made if path not in wanted and path not in gone]:
+        (home / path).unlink(missing_ok=True)
+        del made[path]
     for file in kept.rglob("*"):
         if file.is_file() and file.name != RECORD and file.relative_to(kept).as_posix() not in book:
             file.unlink()
-    _write(kept / RECORD, json.dumps({"book": list(book), "made": made}, indent=1).encode())
+    _write(kept / RECORD, json.dumps({"made": made}, indent=1).encode())
+    return gone
 
 
-def survey(home: Path) -> list[Copy]:
-    """Every copy as it stands, in the book's order, then what the book no longer has. Puts the book's text beside a changed one."""
-    record = _record(home)
-    made, before = record["made"], json.dumps(record["made"])
-    found = []
-    for path in [*record["book"], *(path for path in made if path not in record["book"])]:
-        file, text = home / path, home / KEPT / path
-        if not file.exists() or (path not in record["book"] and not _is_mine(home, path, made)):
-            continue
-        gone = path not in record["book"]
-        mine = _is_mine(home, path, made)
-        content = file.read_bytes()
-        beside = _put_beside(home, path, made) if mine and not gone else None
-        newer = mine and not gone and _cells_of(text) != made.get(path, {}).get("cells")
-        title = _title(path, content if gone else text.read_bytes())
-        ran = any(cell.get("outputs") for cell in _notebook(content) or [])
-        found.append(Copy(path, title, mine, ran, newer, gone, file.stat().st_mtime, beside))
-    if json.dumps(made) != before:
-        _write(home / KEPT / RECORD, json.dumps({"book": record["book"], "made": made}, indent=1).encode())
-    return found
-
-
-def _record(home: Path) -> dict:
-    """What `renew` noted: the book's paths, and the digests of the text that each copy was made from."""
+def _made(home: Path) -> dict:
+    """What `renew` noted: the digests of the text that each copy was made from."""
     try:
-        record = json.loads((home / KEPT / RECORD).read_text(encoding="utf-8"))
-        return {"book": list(record["book"]), "made": dict(record["made"])}
+        return dict(json.loads((home / KEPT / RECORD).read_text(encoding="utf-8"))["made"])
     except (
         OSError,
         ValueError,
         KeyError,
         TypeError,
     ):  # then every copy that differs from the book counts as the reader's
-        return {"book": [], "made": {}}
+        return {}
 
 
 def _is_mine(home: Path, path: str, made: dict) -> bool:
@@ -127,16 +88,7 @@ def _put_beside(home: Path, path: str, made: dict) -> str:
 
 def _cells_of(file: Path) -> str | None:
     """The digest of a file's cells, None where there is no file."""
-    try:
-        status = file.stat()
-    except FileNotFoundError:
-        return None
-    return _cells_at(file, status.st_mtime_ns, status.st_size)
-
-
-@functools.lru_cache(maxsize=1024)
-def _cells_at(file: Path, _mtime, _size) -> str:
-    return _cells(file.name, file.read_bytes())
+    return _cells(file.name, file.read_bytes()) if file.exists() else None
 
 
 def _cells(path: str, content: bytes) -> str:
@@ -161,7 +113,7 @@ def _source(cell: dict) -> str:
     return "".join(cell.get("source", "")).strip()
 
 
-def _title(path: str, content: bytes) -> str:
+def title(path: str, content: bytes) -> str:
     """The first heading."""
     cells = _notebook(content)
     text = content.decode("utf-8", "replace") if cells is None else "\n".join(map(_source, cells))

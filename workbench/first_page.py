@@ -1,15 +1,11 @@
-"""The page that JupyterLab opens: every chapter and lab with its state, and what this machine can do.
-
-It is Markdown, in the workbench, and written again whenever a notebook is saved.
-"""
+"""The page that JupyterLab opens: every chapter and lab, and what this machine can do; Markdown, in the workbench."""
 
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 
-from .copies import Copy
+from .copies import title
 
 NAME = "start.md"
 LOOKED_UP = ("setup", "glossary", "notation", "simulator", "what-ships", "trust")  # pages of book/
@@ -18,9 +14,11 @@ PAGE = """\
 
 {machine} `quack-tutorial doctor`, in a terminal (File, New, Terminal), says more.
 
-**{next}** (Each save writes this page anew, so keep no notes in it. *Reload … from Disk*, in the File menu, brings it up to date.)
+Chapters:
 
 {chapters}
+
+Labs:
 
 {labs}
 
@@ -30,63 +28,29 @@ To look things up: {pages}.
 
 These notebooks are copies, and yours to change. An update of the book renews a copy only while its cells are as the book had
 them: what you have changed stays, and **the book's text** stands beside it as `NAME.book.ipynb`. To start a notebook over, rename
-or delete your copy and run `make lab` (or `quack-tutorial lab`) again. Git ignores this folder. A state is as of the last save.
+or delete your copy and run `make lab` (or `quack-tutorial lab`) again. Git ignores this folder, and keep no notes in this page.
 """
 
 
-def write(home: Path, copies: list[Copy], machine: str) -> None:
-    """Write the page into the workbench; `machine` says what works on this one, as Markdown."""
-    text = page(copies, machine)
-    file = home / NAME
-    if not file.exists() or file.read_text(encoding="utf-8") != text:
-        file.write_text(text, encoding="utf-8")
-
-
-def page(copies: list[Copy], machine: str) -> str:
-    """The page's Markdown."""
-    here = [copy for copy in copies if not copy.gone]
-    chapters = [copy for copy in here if copy.path.startswith("notebooks/")]
-    labs = [copy for copy in here if copy.path.startswith("labs/")]
-    named = {}
-    for copy in (copy for copy in here if copy.path.startswith("book/")):
-        named.setdefault(Path(copy.path).stem, copy)  # the notebook of a page with cells comes before its text
-    gone = [copy for copy in copies if copy.gone]
-    rest = "".join(f"- [{copy.path}]({copy.path}): {state(copy)}\n" for copy in gone)
+def page(book: dict[str, bytes], gone: list[str], machine: str) -> str:
+    """The page's Markdown: `book` is {path in the workbench: content}, `gone` what the book no longer has and the reader changed,
+    `machine` what works on this one."""
+    links = {path: _link(path, content) for path, content in book.items()}
+    pages = {Path(path).stem: link for path, link in reversed(links.items()) if path.startswith("book/")}
+    rest = "".join(f"- [{path}]({path})\n" for path in gone)
     return PAGE.format(
         machine=machine,
-        next=_next(chapters, labs),
-        chapters=_table("chapter", chapters),
-        labs=_table("lab", labs),
-        pages=" · ".join(_link(named[name]) for name in LOOKED_UP if name in named),
-        rest=f"\nThe book no longer has these under that name; you changed them, so they stay:\n\n{rest}"
-        if rest
-        else "",
+        chapters=_list(links, "notebooks/"),
+        labs=_list(links, "labs/"),
+        pages=" · ".join(pages[name] for name in LOOKED_UP if name in pages),
+        rest=f"\nThe book no longer has these under that name; you changed them, so they stay:\n\n{rest}" * bool(gone),
     )
 
 
-def state(copy: Copy) -> str:
-    """How a copy stands to the book, in a few words."""
-    day = time.strftime("%d %B %Y", time.localtime(copy.saved)).lstrip("0")
-    if not copy.mine:
-        return f"run on {day}" if copy.ran else "not started"
-    told = f"yours, changed on {day}"
-    if copy.newer:
-        return f"{told}; the book's text is newer: [open it]({copy.beside})"
-    return f"{told} · [the book's text]({copy.beside})" if copy.beside else told
+def _list(links: dict[str, str], folder: str) -> str:
+    return "\n".join(f"- {link}" for path, link in links.items() if path.startswith(folder))
 
 
-def _next(chapters: list[Copy], labs: list[Copy]) -> str:
-    """Where to begin, or to go on."""
-    begun = [copy for copy in (*chapters, *labs) if copy.mine or copy.ran]
-    if begun:
-        return f"Go on with {_link(max(begun, key=lambda copy: copy.saved))}"
-    return f"Begin with {_link(chapters[0])}" if chapters else ""
-
-
-def _table(head: str, rows: list[Copy]) -> str:
-    return "\n".join([f"| {head} | state |", "|:--|:--|", *(f"| {_link(copy)} | {state(copy)} |" for copy in rows)])
-
-
-def _link(copy: Copy) -> str:
-    title = re.sub(r"^Lab: (.)", lambda start: start[1].upper(), copy.title)
-    return f"[{title.replace('|', '&#124;')}]({copy.path})"
+def _link(path: str, content: bytes) -> str:
+    words = re.sub(r"^Lab: (.)", lambda start: start[1].upper(), title(path, content))
+    return f"[{words}]({path})"

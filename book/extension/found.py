@@ -1,11 +1,10 @@
-"""How the book is found, cited and answered: what a page tells search engines, previews and feeds, the line below each page, and
-the page of an address that is not there.
+"""How the book is found, cited and answered: what a page tells search engines and previews, the line below each page, and the
+page of an address that is not there.
 
 | file           | for                                        | without the site's address |
 |----------------|--------------------------------------------|----------------------------|
 | tags of a page | search engines, previews of a link         | no canonical address       |
 | `sitemap.xml`  | search engines                             | not written                |
-| `feed.xml`     | readers of feeds: a version an entry, from the changelog | relative links |
 | `404.html`     | whoever follows a link to a page that moved | finds the site's root by its folders |
 
 Two settings of _config.yml hold addresses: `html: baseurl` the site's, `repository: url` the repository's. Without the second
@@ -27,7 +26,6 @@ from sphinx.util.docutils import SphinxDirective
 from quack_tutorial import __version__
 
 CHANGELOG, HELP, CITING = "book/changelog", "book/help", "book/help.html#citing"
-RELEASE = re.compile(r"(\d[\w.]*) \((\d{4}-\d\d-\d\d)\)")
 MOST = 200  # characters of a description
 
 # The root of the site, also from a folder that does not exist, and also where the site's address is not known.
@@ -89,8 +87,7 @@ def tell_pages_of_repository(app, config):
 
 def tell(app, pagename, templatename, context, doctree):
     """A page's tags, and the line at its foot."""
-    up = "../" * pagename.count("/")
-    tags = [f'<link rel="alternate" type="application/atom+xml" title="Versions of this book" href="{up}feed.xml">']
+    tags = []
     if pagename == "404":
         context["pageurl"] = None
         tags = [ROOT % urlsplit(address(app)).path, '<meta name="robots" content="noindex">']
@@ -126,7 +123,6 @@ def foot(app, pagename, context, doctree):
     parts += [
         (f"{up}{HELP}.html", "Get help or report an error"),
         (f"{up}{CITING}", "Cite this book"),
-        (f"{up}feed.xml", "Feed"),
     ]
     links = [p if isinstance(p, str) else f'<a href="{escape(p[0])}">{p[1]}</a>' for p in parts]
     return f'<p class="qt-foot">{" · ".join(links)}</p>'
@@ -142,50 +138,15 @@ def missing_page(app):
     yield "404", {"title": "No such page", "body": MISSING}, "page.html"
 
 
-def releases(page):
-    """(version, day, paragraphs) of each version in the changelog, the newest first."""
-    for section in page.findall(nodes.section):
-        found = RELEASE.fullmatch(section.next_node(nodes.title).astext())
-        if found:
-            yield (
-                found[1],
-                found[2],
-                section["ids"][-1],
-                [" ".join(p.astext().split()) for p in section.findall(nodes.paragraph)],
-            )
-
-
 def write_files(app, error):
-    if error or app.builder.format != "html":
+    if error or app.builder.format != "html" or not address(app):
         return
     out, names = Path(app.outdir), list(app.env.toctree_includes.get(app.config.root_doc, []))
     names = [n for top in names for n in (top, *app.env.toctree_includes.get(top, []))]
     names = [app.config.root_doc, *names]
-    (out / "feed.xml").write_text(feed(app), encoding="utf-8")
-    if address(app):
-        places = "".join(f"<url><loc>{escape(page_address(app, name))}</loc></url>\n" for name in names)
-        text = f'<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n{places}</urlset>\n'
-        (out / "sitemap.xml").write_text(text, encoding="utf-8")
-
-
-def feed(app):
-    """The versions as an Atom feed."""
-    page = app.env.get_doctree(CHANGELOG)
-    path, entries, newest = app.builder.get_target_uri(CHANGELOG), "", ""
-    for version, day, place, paragraphs in releases(page):
-        newest = newest or day
-        words = escape("".join(f"<p>{escape(text)}</p>" for text in paragraphs))
-        link = f"{address(app, path) or path}#{place}"
-        entries += f"""<entry><title>Version {version}</title><id>urn:quack-tutorial:{version}</id>
-<updated>{day}T00:00:00Z</updated><link href="{escape(link)}"/><content type="html">{words}</content></entry>
-"""
-    own = f'<link rel="self" href="{escape(address(app, "feed.xml"))}"/>' if address(app) else ""
-    return f"""<?xml version="1.0" encoding="utf-8"?>
-<feed xmlns="http://www.w3.org/2005/Atom"><title>{escape(app.config.html_title)}</title><id>urn:quack-tutorial</id>
-<updated>{newest}T00:00:00Z</updated><author><name>{escape(app.config.author)}</name></author>
-<link href="{escape(address(app) or "./")}"/>{own}
-{entries}</feed>
-"""
+    places = "".join(f"<url><loc>{escape(page_address(app, name))}</loc></url>\n" for name in names)
+    text = f'<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n{places}</urlset>\n'
+    (out / "sitemap.xml").write_text(text, encoding="utf-8")
 
 
 class Citation(SphinxDirective):

@@ -112,8 +112,8 @@ document.addEventListener("DOMContentLoaded", () => {
     }
   }
 
-  // Paper cannot be unfolded. What draws a picture, is long or stands there twice stays folded, and is not printed, as in
-  // scripts/print_book.py; solutions go to the end.
+  // Paper cannot be unfolded. What draws a picture, is long or stands there twice stays folded, and is not printed; solutions go to
+  // the end.
   const folds = all("details.qt-fold:not(.qt-small, .qt-on-gpu, .qt-ran)").filter((fold) => !["Code", "Output"].includes(fold.firstElementChild.textContent.trim()));
   const isSolution = (fold) => fold.firstElementChild.textContent.trim() === "Solution";
   let unfolded = [], moved = [];

@@ -1,27 +1,22 @@
-// Words that the glossary explains, and links to other pages, show what they lead to without leaving the page: under a mouse
-// that rests on them, and for a click, Enter or a tap. The second click follows the link, as a browser without popovers does
-// at once. On pages without cells a click on a link to another page follows it.
+// Words that the glossary explains, and on pages with cells links to other pages, show what they lead to without leaving the page,
+// for a click, Enter or a tap. The second click follows the link, as a browser without popovers does at once.
 document.addEventListener("DOMContentLoaded", () => {
   const article = document.querySelector("article.bd-article");
   if (!article || !("popover" in HTMLElement.prototype)) return;
   const hasCells = Boolean(article.querySelector("div.cell_input"));
-  const REST = 400, LEAVE = 300; // ms
-  let box, shown = null, isPinned = false, timer;
+  let box, shown = null;
 
   // The link at a place of the text that can be shown, or null.
   function linkAt(node) {
     const link = node.closest?.("a.reference.internal[href]");
     if (!link || !article.contains(link) || link.matches(".download, .headerlink, .toctree-wrapper a") || link.querySelector("img, svg")) return null;
     const name = book.nameOf(link);
-    return name && name.split("#")[0] !== book.nameOf(location)?.split("#")[0] ? link : null;
+    return name && name.split("#")[0] !== book.nameOf(location)?.split("#")[0] && (isTerm(link) || hasCells) ? link : null;
   }
   const isTerm = (link) => link.classList.contains("qt-term");
-  const onClick = (link) => isTerm(link) || hasCells;
 
   for (const link of article.querySelectorAll("a.reference.internal[href]")) {
-    if (!linkAt(link)) continue;
-    link.removeAttribute("title"); // it would stand over the same words
-    if (onClick(link)) link.setAttribute("aria-haspopup", "dialog");
+    if (linkAt(link)) link.setAttribute("aria-haspopup", "dialog");
   }
 
   function make() {
@@ -32,8 +27,6 @@ document.addEventListener("DOMContentLoaded", () => {
     box.setAttribute("aria-labelledby", "qt-popover-title");
     box.innerHTML = '<p id="qt-popover-title"><strong></strong> <small></small></p><div></div><p><a></a> <button type="button">Close</button></p>';
     box.querySelector("button").addEventListener("click", () => close(true));
-    box.addEventListener("mouseenter", () => clearTimeout(timer));
-    box.addEventListener("mouseleave", leave);
     box.addEventListener("keydown", (event) => {
       const ends = [box.querySelector("a"), box.querySelector("button")];
       if (event.key !== "Tab" || document.activeElement !== ends[event.shiftKey ? 0 : 1]) return;
@@ -43,8 +36,7 @@ document.addEventListener("DOMContentLoaded", () => {
     document.body.append(box);
   }
 
-  async function show(link, pin) {
-    clearTimeout(timer);
+  async function show(link) {
     let section;
     try {
       const name = book.nameOf(link), { byName } = await book.sections();
@@ -52,8 +44,7 @@ document.addEventListener("DOMContentLoaded", () => {
     } catch {
       section = null;
     }
-    if (!section) return pin ? follow(link) : undefined;
-    if (!pin && !link.matches(":hover")) return; // the mouse has moved on while the list came
+    if (!section) return follow(link);
     if (!box) make();
     const [title, page] = box.querySelector("p").children, more = box.querySelector("a");
     title.textContent = section.title;
@@ -68,10 +59,9 @@ document.addEventListener("DOMContentLoaded", () => {
     more.target = book.holdsPython() ? "_blank" : "";
     more.textContent = book.holdsPython() ? "Open the page in a new tab" : "Open the page";
     shown = link;
-    isPinned = pin;
     if (!box.matches(":popover-open")) box.showPopover();
     place(link);
-    if (pin) more.focus({ preventScroll: true });
+    more.focus({ preventScroll: true });
   }
 
   // Below the link, or above it where there is no room.
@@ -84,16 +74,10 @@ document.addEventListener("DOMContentLoaded", () => {
   }
 
   function close(takesFocus) {
-    clearTimeout(timer);
     const link = shown;
     shown = null;
     if (box?.matches(":popover-open")) box.hidePopover();
     if (takesFocus) link?.focus();
-  }
-
-  function leave() {
-    clearTimeout(timer);
-    if (!isPinned) timer = setTimeout(close, LEAVE);
   }
 
   function follow(link) {
@@ -102,22 +86,15 @@ document.addEventListener("DOMContentLoaded", () => {
     else location.href = link.href;
   }
 
-  article.addEventListener("mouseover", (event) => {
-    const link = linkAt(event.target);
-    if (!link || link === shown || isPinned && shown) return;
-    clearTimeout(timer);
-    timer = setTimeout(() => show(link, false), REST);
-  });
-  article.addEventListener("mouseout", (event) => linkAt(event.target) && leave());
   article.addEventListener("click", (event) => {
     const link = linkAt(event.target);
-    if (!link || !onClick(link) || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
     event.preventDefault();
-    if (shown === link && isPinned) follow(link);
-    else show(link, true);
+    if (shown === link) follow(link);
+    else show(link);
   });
   document.addEventListener("keydown", (event) => {
-    if (event.key === "Escape" && shown) close(isPinned);
+    if (event.key === "Escape" && shown) close(true);
   });
   document.addEventListener("pointerdown", (event) => {
     if (shown && !box.contains(event.target) && !shown.contains(event.target)) close();

@@ -3,8 +3,8 @@
 | function       | draws                                                                | from                          |
 |----------------|----------------------------------------------------------------------|-------------------------------|
 | `lanes`        | a kernel, instruction by instruction, for the 32 lanes of a warp      | a trace                       |
-| `linked`       | the same, with source, PTX and SASS beside it, line by line           | a trace and a recorded listing |
 | `lines`        | a kernel's source with where its warps wait; a line opens to PTX and SASS | a recorded sampling            |
+| `listed`       | a kernel's source; a line opens to its lanes, PTX and SASS           | a trace and a recorded listing |
 | `butterfly`    | who reads whom in a warp's shuffles, and who ends with the answer    | a trace with values           |
 | `block_reduce` | warps, shared-memory words in their banks, stores, loads, barriers   | a trace with values           |
 | `break_it`     | a kernel whose lines open to show what breaking them does             | `mutants.outcomes`            |
@@ -15,12 +15,11 @@
 | `race`         | two accesses that nothing orders, and the barrier that would         | a trace and a finding         |
 | `who_runs_next` | a kernel whose reader chooses which warp goes on                     | `orders.explore`              |
 | `tv_layout`    | which thread holds which element of a tile, both ways                | two arrays                    |
-| `strides`      | a warp's request for any stride, width and offset, behind sliders    | the rule that requests follow |
+| `strides`      | a warp's request for a stride, width and offset, behind sliders      | the rule that requests follow |
 | `hierarchy`    | the memories of a GPU: who shares them, their sizes, what was measured   | the recorded memory hierarchy |
 | `occupancy`    | what fits on an SM, and the bandwidth it allows, behind sliders      | the recorded memory hierarchy |
-| `roofline`     | what bounds an operation, and how near recorded kernels are, behind controls | recorded results     |
+| `roofline`     | what bounds a kernel, and how near the recorded ones of one size are | recorded results              |
 | `explorer`     | a precomputed grid of pictures behind sliders                        | frames                        |
-| `report`       | one HTML page of some runs: findings, tables and the pictures above  | what `simulate` returned      |
 | `throughput`   | GB/s over N for several implementations, and the ceiling             | recorded results              |
 | `ladder`       | the versions of a kernel, each as a share of the ceiling             | recorded results              |
 | `climb`        | every version at every size, of the ceiling and of the peak          | recorded results              |
@@ -31,8 +30,8 @@
 | `merging`      | module: sorted lists that lanes merge by a butterfly                 | an array                      |
 | `bars`         | module: a row of numbers as bars, step by step                       | arrays                        |
 
-`throughput`, `ladder` and `climb` need matplotlib, the others nothing but numpy. Each returns an object that notebooks show by
-`_repr_html_`: one self-contained piece of HTML that works in a published page, without a kernel and without a network.
+`throughput`, `ladder`, `climb` and `roofline` need matplotlib, the others nothing but numpy. Each returns an object that notebooks
+show by `_repr_html_`: one self-contained piece of HTML that works in a published page, without a kernel and without a network.
 """
 
 from .block import block_reduce
@@ -46,16 +45,13 @@ from .grid import explorer
 from .hazard import race
 from .hierarchy import hierarchy
 from .lane_view import lanes
-from .line_view import lines
-from .linked import linked
+from .line_view import lines, listed
 from .occupancy import occupancy
 from .player import Frame, Player
-from .report import report
-from .roofline_explorer import roofline
+from .roof import roofline
 from .rungs import last_rungs, rung
 from .scene import Box, Label, Scene
-from .sectors import coalescing
-from .stride_explorer import strides
+from .sectors import coalescing, strides
 from .sum_tree import sum_tree
 from .tile import tv_layout
 from .timeline import timeline
@@ -81,10 +77,9 @@ __all__ = [
     "lanes",
     "lines",
     "last_rungs",
-    "linked",
+    "listed",
     "occupancy",
     "race",
-    "report",
     "roofline",
     "rung",
     "strides",

@@ -9,21 +9,7 @@ import numpy as np
 from cutesim.trace import Op, Space
 
 from .player import Frame, Player
-from .scene import (
-    PHONE,
-    PITCH,
-    Label,
-    Scene,
-    folded,
-    folded_height,
-    folded_words,
-    lane_numbers,
-    lane_row,
-    link,
-    numbered,
-    row_height,
-    wide_texts,
-)
+from .scene import PITCH, Label, Scene, lane_row, link, numbered, row_height, wide_texts
 from .shuffles import read_series, series
 from .wording import (
     LANES,
@@ -156,32 +142,11 @@ class _Run:
             shape = " × ".join(map(str, info.shape))
             names.append(f"{info.name}: {shape} {info.dtype}, from word {info.base_address // WORD_BYTES}")
         labels.append(Label(LEFT + 1, below + 17, "; ".join(names)))
-        narrow = self.narrow("; ".join(names), lane_bricks, word_bricks)
-        return Scene(LEFT + BANKS * PITCH + 10, below + 28, tuple(boxes), tuple(labels), narrow=narrow)
+        return Scene(LEFT + BANKS * PITCH + 10, below + 28, tuple(boxes), tuple(labels))
 
     def rows(self) -> range:
         """The rows of 32 words that are drawn."""
         return range(self.words[0] // BANKS, self.words[-1] // BANKS + 1)
-
-    def narrow(self, names, lane_bricks: bool, word_bricks: bool) -> Scene:
-        boxes, y = [], 32
-        labels = [*lane_numbers(24, lane_bricks), Label(2, 8, folded_words("lanes", lane_bricks))]
-        for warp in self.shown:
-            labels.append(Label(2, y + 7, f"warp {warp}", kind="strong"))
-            boxes += folded(y + 15, LANE_HEIGHT, lane_bricks)
-            y += folded_height(LANE_HEIGHT, lane_bricks) + 20
-        y += 14
-        labels += [
-            Label(2, y, f"shared: {folded_words('banks', word_bricks)}", kind="strong"),
-            Label(2, y + 16, names),
-        ]
-        y += 26
-        for r in self.rows():
-            banks = folded(y, WORD_HEIGHT, word_bricks)
-            here = [banks[w % BANKS] for w in self.words if w // BANKS == r]
-            boxes += here
-            y = max(box.y for box in here) + WORD_HEIGHT + 6
-        return Scene(PHONE, y + 4, tuple(boxes), tuple(labels))
 
     # Frames ----------------------------------------------------------------------------------------------------------
 

@@ -9,11 +9,17 @@ import numpy as np
 from cutesim.trace import SMEM_BLOCK_BITS, Op, Space
 
 from .player import Frame, Player
-from .scene import PHONE, Box, Label, Scene, link
+from .scene import Box, Label, Scene, link
 from .wording import active, counted, element, full, line_of, origin, picked, ranges, row, short, touched
 
 TOP, HEIGHT, ARROWS, FONT = 30, 24, 74, 12
-MOST_BLOCKS, MOST_ON_A_PHONE, MOST_WORDS, WORD_BYTES = 8, 4, 32, 4
+LEFT, WIDTH, GAP, SLOTS = (
+    114,
+    132,
+    8,
+    4,
+)  # a block's column, to the right of the names of its rows; slots are side by side in it
+MOST_BLOCKS, MOST_WORDS, WORD_BYTES = 8, 32, 4
 SEEN = (
     "MBARRIER_INIT MBARRIER_ARRIVE MBARRIER_EXPECT MBARRIER_WAIT MBARRIER_RESUME CLUSTER_ARRIVE CLUSTER_WAIT CLUSTER_RESUME "
     "STORE_ASYNC BULK_COPY ASYNC_DONE LOAD STORE EXIT"
@@ -65,21 +71,6 @@ def _blocks(trace, launch: int, first: int) -> list[int]:
     return [((z + k) * gy + y + j) * gx + x + i for k in range(cz) for j in range(cy) for i in range(cx)]
 
 
-@dataclass(frozen=True)
-class _Columns:
-    """Where the blocks' columns are: to the right of their rows' names or, on a phone, below them, `above` pixels each."""
-
-    left: float
-    width: float
-    gap: float
-    slots: int  # beside each other in a column
-    slot_pitch: int = HEIGHT + 4  # from a row of slots to the next
-    above: int = 0
-
-
-WIDE = _Columns(114, 132, 8, 4)
-
-
 @dataclass
 class _MBarrier:
     """What the figure knows of an mbarrier; `arrivals` and `bytes` are what its phase still waits for."""
@@ -129,7 +120,7 @@ class _Run:
         self.arrived, self.generations = 0, 0
         self.complete = ""  # what the last cluster barrier says
         self.issued = {}  # step -> event
-        self.numbers = {name: i for i, (name, _) in enumerate(self.boxes(WIDE))}
+        self.numbers = {name: i for i, (name, _) in enumerate(self.boxes())}
 
     def _tensors(self) -> list[int]:
         far = self.events[(self.events["space"] == Space.DSMEM) & (self.events["tensor"] >= 0)]
@@ -139,56 +130,48 @@ class _Run:
 
     # What is where ---------------------------------------------------------------------------------------------------
 
-    def _rows(self, columns: _Columns) -> dict:
+    def _rows(self) -> dict:
         """The top of each row."""
-        rows, y = {}, TOP + columns.above
+        rows, y = {}, TOP
         for name in ("warps", "sends"):
             rows[name] = y
-            y += HEIGHT + 6 + columns.above
-        y += ARROWS - columns.above
+            y += HEIGHT + 6
+        y += ARROWS
         rows["slots"] = y
-        y += -(-len(self.words) // columns.slots) * columns.slot_pitch + 14 + columns.above
+        y += -(-len(self.words) // SLOTS) * (HEIGHT + 4) + 14
         for k in range(len(self.places)):
             for name in ("phase", "arrivals", "bytes"):
                 rows[name, k] = y
-                y += HEIGHT + 2 + columns.above
+                y += HEIGHT + 2
             y += 12
         rows["barrier"] = y
-        rows["result"] = y + HEIGHT + 14 + columns.above
+        rows["result"] = y + HEIGHT + 14
         rows["end"] = rows["result"] + HEIGHT + 4
         return rows
 
-    def boxes(self, columns: _Columns) -> list[tuple]:
+    def boxes(self) -> list[tuple]:
         """(name, Box) of everything, in the order of a frame's texts."""
-        rows, found, slot = self._rows(columns), [], columns.width / columns.slots
+        rows, found, slot = self._rows(), [], WIDTH / SLOTS
         for rank, b in enumerate(self.blocks):
-            x = columns.left + rank * (columns.width + columns.gap)
+            x = LEFT + rank * (WIDTH + GAP)
             plain = [("warps", b), ("sends", b)]
             plain += [(name, b, k) for k in range(len(self.places)) for name in ("phase", "arrivals", "bytes")]
             for name in (*plain, ("result", b)):
                 top = rows[name[0]] if len(name) == 2 else rows[name[0], name[2]]
-                found.append((name, Box(x, top, columns.width, HEIGHT)))
+                found.append((name, Box(x, top, WIDTH, HEIGHT)))
             for at, word in enumerate(self.words):
-                down, across = divmod(at, columns.slots)
-                box = Box(x + across * slot, rows["slots"] + down * columns.slot_pitch, slot - 2, HEIGHT)
+                down, across = divmod(at, SLOTS)
+                box = Box(x + across * slot, rows["slots"] + down * (HEIGHT + 4), slot - 2, HEIGHT)
                 found.append((("slot", b, word), box))
-        width = len(self.blocks) * (columns.width + columns.gap) - columns.gap
-        found.append((("barrier",), Box(columns.left, rows["barrier"], width, HEIGHT)))
+        width = len(self.blocks) * (WIDTH + GAP) - GAP
+        found.append((("barrier",), Box(LEFT, rows["barrier"], width, HEIGHT)))
         return found
 
     def scene(self) -> Scene:
-        blocks = len(self.blocks)
-        narrow = None
-        if blocks <= MOST_ON_A_PHONE:
-            width = (PHONE - 3 - 4 * (blocks - 1)) / blocks
-            narrow = self._scene(_Columns(1, width, 4, 2, slot_pitch=HEIGHT + 12, above=18))
-        return self._scene(WIDE, narrow)
-
-    def _scene(self, columns: _Columns, narrow: Scene | None = None) -> Scene:
-        rows, labels = self._rows(columns), []
+        rows, labels = self._rows(), []
         for rank, b in enumerate(self.blocks):
             name = f"block {rank}" if b == rank else f"block {b}, rank {rank}"
-            x = columns.left + rank * (columns.width + columns.gap) + columns.width / 2
+            x = LEFT + rank * (WIDTH + GAP) + WIDTH / 2
             labels.append(Label(x, TOP - 14, name, "middle", "head"))
         names = {"warps": "warps", "sends": "sends", "result": "writes", "barrier": "cluster barrier"}
         names["slots"] = ", ".join(self.trace.tensors[t].name for t in self.tensors)
@@ -201,13 +184,10 @@ class _Run:
                 ("bytes", k): "bytes to come",
             }
         for name, text in names.items():
-            beside = columns.left - 10, rows[name] + HEIGHT / 2, text, "end"
-            labels.append(
-                Label(columns.left, rows[name] - columns.above / 2, text) if columns.above else Label(*beside)
-            )
-        width = columns.left + len(self.blocks) * (columns.width + columns.gap) - columns.gap + 2
-        boxes = tuple(b for _, b in self.boxes(columns))
-        return Scene(width, rows["end"], boxes, tuple(labels), font=FONT, narrow=narrow)
+            labels.append(Label(LEFT - 10, rows[name] + HEIGHT / 2, text, "end"))
+        width = LEFT + len(self.blocks) * (WIDTH + GAP) - GAP + 2
+        boxes = tuple(b for _, b in self.boxes())
+        return Scene(width, rows["end"], boxes, tuple(labels), font=FONT)
 
     # Frames ----------------------------------------------------------------------------------------------------------
 

@@ -7,21 +7,7 @@ import numpy as np
 from cutesim.trace import Op, ShuffleKind
 
 from .player import Frame, Player
-from .scene import (
-    PHONE,
-    PITCH,
-    Label,
-    Scene,
-    folded,
-    folded_height,
-    folded_words,
-    lane_numbers,
-    lane_row,
-    link,
-    numbered,
-    row_height,
-    wide_texts,
-)
+from .scene import PITCH, Label, Scene, lane_row, link, numbered, row_height, wide_texts
 from .shuffles import Series, read_series, series
 from .wording import LANES, NOTHING, active, counted, full, lane_words, line_of, origin, picked, row, short
 
@@ -98,26 +84,7 @@ def _scene(whole: Series, frames) -> Scene:
         boxes += lane_row(LEFT, y, HEIGHT, wide)
         labels.append(Label(LEFT - 14, y + HEIGHT / 2, name, "end", "strong" if name == "holds" else ""))
         y += row_height(HEIGHT, wide)
-    narrow = _narrow(names, any(bricks))
-    return Scene(LEFT + LANES * PITCH + 10, y + 4, tuple(boxes), tuple(labels), narrow=narrow)
-
-
-def _narrow(names, bricks: bool) -> Scene:
-    boxes, labels, y = [], lane_numbers(24, bricks), 14
-    for name, below in zip(names, [*names[1:], ""]):
-        y += {"at first": 22, "received": 46, "holds": 16}[name]
-        words = f"{name}: {folded_words('lanes', bricks)}" if name == "at first" else name
-        if name == "received" and below == "holds":  # above it is where the lines come down
-            y -= 12
-            under = y + folded_height(HEIGHT, bricks) + 8
-            labels.append(Label(PHONE - 2, under, f"\u2191 {name}", "end"))
-        else:
-            labels.append(
-                Label(2, 8 if name == "at first" else y - 8, words, "start", "strong" if name == "holds" else "")
-            )
-        boxes += folded(y, HEIGHT, bricks)
-        y += folded_height(HEIGHT, bricks)
-    return Scene(PHONE, y + 4, tuple(boxes), tuple(labels))
+    return Scene(LEFT + LANES * PITCH + 10, y + 4, tuple(boxes), tuple(labels))
 
 
 def _texts(values, known, lanes) -> list[str]:

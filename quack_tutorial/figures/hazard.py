@@ -11,7 +11,7 @@ import numpy as np
 from cutesim.trace import Op
 
 from .player import Frame, Player
-from .scene import PHONE, Box, Label, Scene, line, link
+from .scene import Box, Label, Scene, line, link
 from .wording import LANES, active, element, line_of, origin, picked, row
 
 COLUMN, BETWEEN, LEFT, TOP, HEIGHT, ROW = 350, 48, 4, 34, 24, 31
@@ -223,24 +223,14 @@ class _Picture:
     def below(self, r: int) -> int:
         return r + (self.fixed and r >= max(self.top))
 
-    def boxes(self, place) -> tuple[Box, ...]:
-        """`place(row, column)` gives a corner and a width."""
-        rows = [(self.below(r), k) for r, k in self.cells()] + [(max(self.top), k) for k in (0, 1) if self.fixed]
-        return tuple(Box(*corner, width, HEIGHT, wide=True) for *corner, width in (place(r, k) for r, k in rows))
-
     def scene(self) -> Scene:
         end = TOP + self.below(len(self.rows)) * ROW
         x = (LEFT, LEFT + COLUMN + BETWEEN)
-        boxes = self.boxes(lambda r, k: (x[k], TOP + r * ROW, COLUMN))
+        rows = [(self.below(r), k) for r, k in self.cells()] + [(max(self.top), k) for k in (0, 1) if self.fixed]
+        boxes = tuple(Box(x[k], TOP + r * ROW, COLUMN, HEIGHT, wide=True) for r, k in rows)
         labels = tuple(Label(x[k] + COLUMN / 2, 13, self.head(k), "middle", "strong") for k in (0, 1))
         rules = "".join(line(x[k] + 12, TOP - 10, x[k] + 12, end) for k in (0, 1))
-        return Scene(LEFT * 2 + 2 * COLUMN + BETWEEN, end + 4, boxes, labels, rules, narrow=self.narrow())
-
-    def narrow(self) -> Scene:
-        stack = TOP + self.below(len(self.rows)) * ROW
-        boxes = self.boxes(lambda r, k: (1, k * stack + TOP + r * ROW, PHONE - 20))
-        labels = tuple(Label(1, k * stack + 16, self.head(k), kind="strong") for k in (0, 1))
-        return Scene(PHONE, 2 * stack, boxes, labels)
+        return Scene(LEFT * 2 + 2 * COLUMN + BETWEEN, end + 4, boxes, labels, rules)
 
     def head(self, k: int) -> str:
         access = (self.first, self.second)[k]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .player import Frame, Player
-from .scene import PHONE, Box, Label, Scene
+from .scene import Box, Label, Scene
 
 WIDTH, ROW, HEIGHT = 720, 62, 24
 # What the authors of QuACK say of an H100: ns a load, and TB/s of all SMs, in their post of 2025-07-10.
@@ -32,18 +32,13 @@ def hierarchy(measured) -> Player:
         ("L2", f"L2: {chip.l2_bytes // mib} MiB", "all blocks", ""),
         ("HBM", f"HBM: {chip.memory_gb} GB", "all blocks", ""),
     ]
-    boxes, narrow, labels, small, texts = [], [], [], [], []
+    boxes, labels, texts = [], [], []
     for i, (level, name, who, told) in enumerate(rows):
-        share = (5 + i) / 9
+        width, y = (5 + i) / 9 * (WIDTH - 4), i * ROW + 2
         told = told or f"{measured.latency_ns(level):.0f} ns a load, {measured.bandwidth_gb_s(level):,.0f} GB/s"
-        post = f"the post: {', '.join(POST[level])}" if level in POST else ""
-        for drawn, notes, width, row in ((boxes, labels, WIDTH, ROW), (narrow, small, PHONE, ROW + 16)):
-            wide, y = share * (width - 4), i * row + 2
-            drawn.append(Box(width / 2 - wide / 2, y, wide, HEIGHT))
-            lines = [f"{who}: {told}"] + [post] * bool(post)
-            if width == WIDTH:
-                lines = ["; ".join(lines)]
-            notes += [Label(width / 2, y + HEIGHT + 12 + 15 * k, line, "middle") for k, line in enumerate(lines)]
+        post = f"; the post: {', '.join(POST[level])}" if level in POST else ""
+        boxes.append(Box(WIDTH / 2 - width / 2, y, width, HEIGHT))
+        labels.append(Label(WIDTH / 2, y + HEIGHT + 12, f"{who}: {told}{post}", "middle"))
         texts.append(name)
     times = measured.latency_ns("HBM") / measured.latency_ns("shared")
     faster = measured.bandwidth_gb_s("shared") / measured.bandwidth_gb_s("HBM")
@@ -51,8 +46,7 @@ def hierarchy(measured) -> Player:
         f"The wider, the more threads share it, and the farther away it is. A load from HBM takes {times:.0f} times as long as one "
         f"from shared memory, and all {sms} SMs together read {faster:.0f} times as much from shared memory as from HBM."
     )
-    phone = Scene(PHONE, len(rows) * (ROW + 16), tuple(narrow), tuple(small))
-    scene = Scene(WIDTH, len(rows) * ROW, tuple(boxes), tuple(labels), narrow=phone)
+    scene = Scene(WIDTH, len(rows) * ROW, tuple(boxes), tuple(labels))
     origin = (
         f"{measured.origin} GB/s are those of all SMs together. Sizes: NVIDIA's, of the {chip.name}; one block may have "
         f"{chip.smem_per_block_bytes // kib} KiB of an SM's shared memory. The datasheet gives HBM {chip.bandwidth_gb_s:,} GB/s. "

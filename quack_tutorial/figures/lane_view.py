@@ -7,7 +7,7 @@ import numpy as np
 from cutesim.trace import Op, Space
 
 from .player import Frame, Player
-from .scene import PHONE, PITCH, Box, Label, Scene, folded, folded_height, lane_row, numbered, row_height, wide_texts
+from .scene import PITCH, Box, Label, Scene, lane_row, numbered, row_height, wide_texts
 from .wording import (
     LANES,
     NOTHING,
@@ -90,22 +90,7 @@ def _scene(lines: int, thread: int, frames) -> Scene:
         labels.append(Label(LEFT - 14, y + HEIGHT / 2, name, "end"))
         boxes += lane_row(LEFT, y, HEIGHT, wide)
         y += row_height(HEIGHT, wide) + 4
-    narrow = _narrow(lines, thread, any(bricks.values()))
-    return Scene(LEFT + LANES * PITCH + 10, y, tuple(boxes), tuple(labels), narrow=narrow)
-
-
-def _narrow(lines: int, thread: int, bricks: bool) -> Scene:
-    y = lines * CODE_ROW + 12
-    boxes = [Box(1, 2 + i * CODE_ROW, PHONE - 2, CODE_HEIGHT, wide=True) for i in range(lines)]
-    words = f"threads {thread} to {thread + 15}, below them {thread + 16} to {thread + 31}"
-    if bricks:
-        words = f"8 threads a row, from {thread}"
-    labels = [Label(2, y, words, kind="small")]
-    for name in ("element", "value"):
-        labels.append(Label(2, y + 18, name))
-        boxes += folded(y + 27, HEIGHT, bricks)
-        y += folded_height(HEIGHT, bricks) + 18
-    return Scene(PHONE, y + 12, tuple(boxes), tuple(labels))
+    return Scene(LEFT + LANES * PITCH + 10, y, tuple(boxes), tuple(labels))
 
 
 def _frame(trace, event, listing) -> Frame:

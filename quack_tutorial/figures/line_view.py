@@ -1,4 +1,5 @@
-"""`lines`: a kernel's source with where its warps wait, line by line; a line opens to what it touches and what became of it.
+"""`lines`: a kernel's source with where its warps wait, line by line; a line opens to what it touches and what became of it. Of a
+kernel that was compiled and not sampled `listed` draws the same.
 
 The bar of a line is its part of all samples, parted by what the warps waited for. Lines of the kernel stand in their order, then
 those of functions that it calls; the compiler knows the innermost one. Samples come from a record (`records.lines`), what lanes
@@ -47,6 +48,12 @@ def lines(operation, *versions, dtype="float32", N=4096, trace=None) -> Shown:
     sizes = f"{operation}, {dtype}, {sampled[0].M:,} rows of {N:,}"
     launches = {each.version: each.main for each in sampled}
     return drawn(launches, [methods(kernel)["kernel"] for kernel in kernels], sizes, kept.origin, trace)
+
+
+def listed(listing, kernel, trace) -> Shown:
+    """The source of a kernel with its recorded PTX and SASS (`records.listings`), and what the lanes of a simulated run touch."""
+    sizes = f"{listing.kernel}, {listing.dtype}, rows of {listing.N:,}"
+    return drawn({listing.kernel: listing.launch()}, [methods(kernel)["kernel"]], sizes, listing.origin, trace)
 
 
 def drawn(launches, codes, sizes, origin, trace=None, kernel="kernel", whole=False) -> Shown:

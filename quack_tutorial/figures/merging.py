@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from .player import Frame, Player
-from .scene import PHONE, Box, Label, Scene
+from .scene import Box, Label, Scene
 
-HEIGHT, GAP, TOP = 19, 26, 30
+WIDTH, LEFT, HEIGHT, GAP, TOP = 692, 150, 19, 26, 30
 ROWS = "holds", "reads, backwards", "keeps the larger, sorted"
 
 
@@ -27,21 +27,17 @@ def merging(lists, origin: str) -> Player:
             )
         roles = "".join(home[value] for value in values) + "-" * empty
         frames.append(Frame(caption, roles, (*(f"{value}" for value in values), *[""] * empty)))
-    scene = _scene(lanes, k, 692, 150)
-    wide = Scene(scene.width, scene.height, scene.boxes, scene.labels, narrow=_scene(lanes, k, PHONE, 0))
-    return Player(f"{lanes} lanes merge sorted lists of {k}", wide, tuple(frames), origin, start=0)
+    return Player(f"{lanes} lanes merge sorted lists of {k}", _scene(lanes, k), tuple(frames), origin, start=0)
 
 
-def _scene(lanes, k, width, left) -> Scene:
-    """Three rows of lists, one below a lane's number; their names at the left, or above them where there is no room."""
-    pitch, boxes, labels, y = (width - left) / lanes, [], [], TOP
-    labels += [
-        Label(left + (lane + 0.5) * pitch, 8, f"lane {lane}" if left else str(lane), "middle") for lane in range(lanes)
-    ]
+def _scene(lanes, k) -> Scene:
+    """Three rows of lists, one below a lane's number; their names at the left."""
+    pitch, boxes, y = (WIDTH - LEFT) / lanes, [], TOP
+    labels = [Label(LEFT + (lane + 0.5) * pitch, 8, f"lane {lane}", "middle") for lane in range(lanes)]
     for name in ROWS:
-        labels.append(Label(2, y + k * HEIGHT / 2 if left else y - 8, name))
+        labels.append(Label(2, y + k * HEIGHT / 2, name))
         boxes += [
-            Box(left + lane * pitch, y + i * HEIGHT, pitch - 4, HEIGHT - 2) for i in range(k) for lane in range(lanes)
+            Box(LEFT + lane * pitch, y + i * HEIGHT, pitch - 4, HEIGHT - 2) for i in range(k) for lane in range(lanes)
         ]
         y += k * HEIGHT + GAP
-    return Scene(width, y - GAP + 4, tuple(boxes), tuple(labels))
+    return Scene(WIDTH, y - GAP + 4, tuple(boxes), tuple(labels))

@@ -6,22 +6,15 @@ from quack_tutorial import cost
 
 from .grid import explorer
 from .player import Frame, Player
-from .scene import PHONE, Box, Label, Scene
+from .scene import Box, Label, Scene
 
 
 def occupancy(hierarchy) -> Player:
     """Sliders for a kernel's block and loads: the warps that an SM then holds, the bytes in flight, and what the model predicts."""
     slots = tuple(Box(4 + 38 * (k % 16), 24 + 17 * (k // 16), 34, 13) for k in range(64))
     bar = Box(4, 116, 604, 15, wide=True)
-    narrow = Scene(
-        PHONE,
-        210,
-        tuple(Box(2 + 40 * (k % 8), 24 + 17 * (k // 8), 36, 13) for k in range(64))
-        + (Box(2, 190, 316, 15, wide=True),),
-        (Label(2, 16, "places for warps on one SM", kind="small"), Label(2, 184, "bytes in flight", kind="small")),
-    )
     labels = (Label(4, 16, "places for warps on one SM", kind="small"), Label(4, 110, "bytes in flight", kind="small"))
-    scene = Scene(612, 136, (*slots, bar), labels, narrow=narrow)
+    scene = Scene(612, 136, (*slots, bar), labels)
     needed = cost.needed_bytes(hierarchy.bandwidth_gb_s("HBM"), hierarchy.latency_ns("HBM"), hierarchy.sms)
 
     def draw(threads, registers, shared, loads):

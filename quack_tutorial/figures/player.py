@@ -2,10 +2,7 @@
 
 The HTML holds an SVG of the opening step, the steps as JSON and a little plain JavaScript. Without scripts the opening
 step and its caption remain. That is the finished picture, a preview that stands before step 1: *Next* goes from it to step 1, and
-no further than the last step, which says that it is the end. Steps are stored as changes: roles
-of boxes run-length encoded ("a3r29"), the texts that differ from the step before ("0+32" for the same in 32 boxes from the first
-on), and inks ("+" where one is added to). Where the figure is narrow, the script moves the boxes to their places in
-`scene.narrow`, and with them the areas and notes that lie in them.
+no further than the last step, which says that it is the end.
 
 Not covered: playing by itself, animation.
 """
@@ -17,9 +14,9 @@ import re
 from dataclasses import dataclass, field
 from hashlib import sha256
 from html import escape
-from itertools import count, groupby, product
+from itertools import count, product
 
-from .scene import INKS, Label, Scene, number, svg
+from .scene import INKS, Label, Scene, drawn, number, svg
 from .theme import ROLES, asset, style_sheet
 
 _numbers = count(1)  # the same picture may be shown twice on one page
@@ -44,8 +41,8 @@ class Player:
 
     `key` explains what is drawn: pairs of a role or the name of an ink, and words. `origin` says what the picture is from.
     `start` is the frame shown at first, also where scripts do not run: left out, the last. `axes` maps a slider's name to its
-    values' names, for frames in the order of `itertools.product`; None gives one slider of steps. `below` is HTML that stands
-    under the key; a script in it hears the figure's event `qt-step` (detail: the frame's number), and asks for a frame by `qt-go`.
+    values' names, for frames in the order of `itertools.product`; None gives one slider of steps. The page hears the figure's event
+    `qt-step` (detail: the frame's number).
     ValueError for frames that do not fit the scene or the axes.
     """
 
@@ -56,14 +53,11 @@ class Player:
     key: tuple[tuple[str, str], ...] = ()
     start: int = -1
     axes: dict[str, tuple[str, ...]] | None = None
-    below: str = ""
 
     def __post_init__(self):
         if not self.frames:
             raise ValueError(f"{self.title}: a player needs at least one frame")
         object.__setattr__(self, "start", range(len(self.frames))[self.start])
-        if self.scene.narrow and len(self.scene.narrow.boxes) != len(self.scene.boxes):
-            raise ValueError(f"{self.title}: the narrow scene has other boxes than the wide one")
         for i, frame in enumerate(self.frames):
             if not len(frame.roles) == len(frame.texts) == len(self.scene.boxes):
                 raise ValueError(
@@ -77,34 +71,27 @@ class Player:
             raise ValueError(f"{self.title}: {len(self.frames)} frames do not fill the grid of {dict(self.axes)}")
 
     def data(self) -> dict:
-        """What the page's script gets: the frames as changes, the first in full."""
-        lines, frames, roles, texts, inks = {}, [], None, ("",) * len(self.scene.boxes), {}
-        for frame in self.frames:
-            row = {"c": frame.caption, "l": lines.setdefault((frame.where, frame.source), len(lines))}
-            if frame.roles != roles:
-                row["r"] = run_lengths(frame.roles)
-            changed = {i: new for i, (old, new) in enumerate(zip(texts, frame.texts)) if old != new}
-            if changed:
-                row["t"] = _text_runs(changed)
-            new = {name: path for name, path in frame.inks.items() if path}
-            if new != inks:
-                row["i"] = {name: _change(inks.get(name, ""), new.get(name, "")) for name in {**inks, **new}}
-                row["i"] = {name: change for name, change in row["i"].items() if change is not None}
-            if frame.notes:
-                row["n"] = _labels(frame.notes)
-            roles, texts, inks = frame.roles, frame.texts, new
-            frames.append(row)
+        """What the page's script gets."""
+        frames = [
+            {
+                "c": frame.caption,
+                "w": frame.where,
+                "s": frame.source,
+                "r": frame.roles,
+                "t": frame.texts,
+                "i": {name: drawn(ink, self.scene.boxes, name != "thin") for name, ink in frame.inks.items() if ink},
+                "n": [[_short(n.x), _short(n.y), n.text, n.anchor, n.kind] for n in frame.notes],
+            }
+            for frame in self.frames
+        ]
         axes = [len(names) for names in self.axes.values()] if self.axes else None
         names = list(self.axes.values()) if self.axes else None
         return {
             "frames": frames,
-            "lines": [list(line) for line in lines],
             "start": self.start,
             "preview": self.preview(),
             "axes": axes,
             "names": names,
-            "wide": _geometry(self.scene) if self.scene.narrow else None,
-            "narrow": _geometry(self.scene.narrow) if self.scene.narrow else None,
         }
 
     def _repr_html_(self) -> str:
@@ -117,11 +104,11 @@ class Player:
             caption=caption(frame, self.preview() if len(self.frames) > 1 and not self.axes else None),
             picture=picture,
             width=self.scene.width,
-            key=key_html(self.key) + self.below,
+            key=key_html(self.key),
             origin=self.origin,
             script="player.js",
             data=self.data(),
-            least=self.scene.narrow.width if self.scene.narrow else self.scene.width,
+            least=self.scene.width * 11 / self.scene.font,  # texts of 11 pixels
         )
 
     def preview(self) -> str:
@@ -236,51 +223,15 @@ def called(script, identifier, data) -> str:
     return f'<script data-draws="{name}">{function_in(script)}("{identifier}",{as_json(data)});</script>'
 
 
-def _labels(labels) -> list:
-    return [[_short(n.x), _short(n.y), n.text, n.anchor, n.kind] for n in labels]
-
-
 def _short(x: float) -> int | float:
     """A coordinate as JSON writes it shortest."""
     return int(x) if x == int(x) else round(x, 1)
-
-
-def _geometry(scene: Scene) -> list:
-    """Width, height, places of boxes, labels and rules, for the script to move everything to."""
-    boxes = [_short(x) for b in scene.boxes for x in (b.x, b.y, b.width, b.height)]
-    return [scene.width, scene.height, boxes, _labels(scene.labels), scene.rules]
 
 
 def as_json(data) -> str:
     """JSON that cannot end the script element it stands in, whatever its texts hold."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-
-
-def run_lengths(roles: str) -> str:
-    """Letters with their repeats counted: "aaar-" as "a3r-"; a digit that is a letter has "#" before it."""
-    runs = ((letter, len(list(same))) for letter, same in groupby(roles))
-    return "".join(f"{'#' if letter.isdigit() else ''}{letter}{n if n > 1 else ''}" for letter, n in runs)
-
-
-def _text_runs(changed: dict[int, str]) -> dict[str, str | list[str]]:
-    """{0: "a", 1: "a", 5: "b", 6: "c"} as {"0+2": "a", "5": ["b", "c"]}."""
-    runs = {}
-    for i, text in changed.items():
-        first = next(reversed(runs), None)
-        if first is not None and first + len(runs[first]) == i:
-            runs[first].append(text)
-        else:
-            runs[i] = [text]
-    same = lambda texts: len(texts) > 1 and len(set(texts)) == 1  # noqa: E731
-    return {f"{i}+{len(t)}" if same(t) else str(i): t[0] if same(t) else t for i, t in runs.items()}
-
-
-def _change(old: str, new: str) -> str | None:
-    """How a path becomes another: None if it stays, "+" and what is added, or the new one in full."""
-    if old == new:
-        return None
-    return "+" + new[len(old) :] if old and new.startswith(old) else new
 
 
 # An editor may run this outside the figure: find the figure by its id, each only once. Then show its controls, if it has any.

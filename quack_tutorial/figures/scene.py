@@ -3,9 +3,8 @@
 A `Scene` is what stays; a `player.Frame` says what its boxes hold and how they look at one step. The SVG carries light
 colours as attributes, so that it can be read where scripts and style sheets are stripped; the style sheet overrides them.
 
-A scene may bring a `narrow` one of the same boxes for phones: 32 lanes folded into 2 x 16, columns stacked. An ink is a path,
-or links between boxes ("3>40 "), which are drawn wherever those boxes are. Texts are never squeezed: a row of lanes whose numbers
-are `wide_texts` is laid like bricks, two courses of boxes twice as wide, and on a phone it is folded into 4 x 8.
+An ink is a path, or links between boxes ("3>40 "), which are drawn wherever those boxes are. Texts are never squeezed: a row of
+lanes whose numbers are `wide_texts` is laid like bricks, two courses of boxes twice as wide. On a phone a picture scrolls.
 
 Not covered: anything that a step moves, except `inks` (one path each) and `notes` (texts with a place).
 """
@@ -19,7 +18,6 @@ from .theme import LIGHT, ROLES
 
 EMPTY = ROLES["-"]
 GLYPH, POINT = 7.3, 3.7  # width of a digit and of a point at the size of box texts, in the widest of the usual fonts
-PHONE = 324  # width of a narrow scene
 LANES, PITCH, WIDTH = 32, 21.5, 19.5  # a row of lanes: how far apart they are, how wide a box is
 COURSE = 2  # pixels between the courses of a row whose numbers need boxes twice as wide
 
@@ -62,7 +60,7 @@ class Label:
 class Scene:
     """The part of a picture that no step changes. Sizes are in CSS pixels; `rules` is a path of faint lines.
 
-    `font` is the size of its texts; `narrow` is the scene of the same boxes for phones, without which a picture scrolls there.
+    `font` is the size of its texts.
     """
 
     width: float
@@ -71,7 +69,6 @@ class Scene:
     labels: tuple[Label, ...] = ()
     rules: str = ""
     font: float = 11.5
-    narrow: Scene | None = None
 
 
 def number(x: float) -> str:
@@ -95,7 +92,7 @@ def link(start: int, end: int) -> str:
 
 
 def drawn(ink: str, boxes, head: bool = True) -> str:
-    """An ink as a path: links become lines between the boxes, with heads or without; player.js does the same."""
+    """An ink as a path: links become lines between the boxes, with heads or without."""
     if not ink[:1].isdigit():
         return ink
     return "".join(_linked(boxes[int(a)], boxes[int(b)], head) for a, b in (pair.split(">") for pair in ink.split()))
@@ -153,31 +150,6 @@ def numbered(left: float, y: float, name: str, first: int = 0, each: int = 1) ->
 def row_height(height: float, bricks: bool) -> float:
     """The height of a row of 32 lanes, in two courses where they are drawn as bricks."""
     return 2 * height + COURSE if bricks else height
-
-
-def folded(top: float, height: float, bricks: bool = False) -> list[Box]:
-    """A row of 32 boxes as two of 16 for a phone, or four of 8 for longer texts, and 2 pixels between them."""
-    across = 8 if bricks else 16
-    pitch = 320 // across
-    return [Box(2 + i % across * pitch, top + i // across * (height + 2), pitch - 1, height) for i in range(LANES)]
-
-
-def folded_height(height: float, bricks: bool = False) -> float:
-    """The height of 32 lanes that are folded into lines of 16, or of 8 bricks."""
-    return (4 if bricks else 2) * (height + 2)
-
-
-def folded_words(of: str, bricks: bool = False) -> str:
-    """How a folded row is read: "lanes 0 to 15, below them 16 to 31", or "8 lanes a row, from 0"."""
-    return f"8 {of} a row, from 0" if bricks else f"{of} 0 to 15, below them 16 to 31"
-
-
-def lane_numbers(y: float, bricks: bool = False) -> list[Label]:
-    """What stands above the first folded row."""
-    return [
-        Label(box.x + box.width / 2, y, str(i), "middle", "small")
-        for i, box in enumerate(folded(0, 0, bricks)[: 8 if bricks else 16])
-    ]
 
 
 def _box(box: Box, role: str) -> str:

@@ -1,4 +1,4 @@
-"""`coalescing`: which bytes of which 32-byte sectors each request of a source line touches."""
+"""Which bytes of which 32-byte sectors a request touches: `coalescing` of each request of a source line, `strides` of any."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ import numpy as np
 
 from cutesim.trace import Op, Space
 
+from .grid import explorer
 from .player import Frame, Player
-from .scene import PHONE, Box, Label, Scene, rectangle
-from .wording import active, counted, element, lane_words, line_of, origin, picked, ranges, row, verb
+from .scene import Box, Label, Scene, rectangle
+from .wording import LANES, active, counted, element, lane_words, line_of, origin, picked, ranges, row, verb
 
 SECTOR_BYTES, LINE_BYTES = 32, 128
 BYTE, GAP = 5, 4  # pixels a byte, and between sectors
 LEFT, TOP = 88, 22
 MOST_REQUESTS, MOST_LINES = 64, 32
+STRIDES, OFFSETS, MOST_IN_EXPLORER = (1, 2, 3, 4, 8, 32), (0, 1, 2, 4, 8), 8
+KEY = (("r", "sector that the request moves"), ("-", "sector that it leaves"), ("even", "bytes that lanes ask for"))
 
 
 def coalescing(trace, line=None, block=0, warp=0, launch=0, requests=MOST_REQUESTS, title=None) -> Player:
@@ -37,14 +40,39 @@ def coalescing(trace, line=None, block=0, warp=0, launch=0, requests=MOST_REQUES
     rows = min(needed, MOST_LINES)
     place = trace.line(events[0])
     where = (f"block {int(events[0]['block'])}", f"warp {int(events[0]['warp'])}")
-    key = (("r", "sector that the request moves"), ("-", "sector that it leaves"), ("even", "bytes that lanes ask for"))
     return Player(
         title=title or f"Bytes and sectors of {place.where}",
         scene=_scene(rows),
         frames=tuple(_frame(trace, request, rows, i, total) for i, request in enumerate(requests)),
         origin=origin(trace, launch, *where) + " Numbers in the bars are lanes; a line is 128 bytes, 4 sectors of 32.",
-        key=key,
+        key=KEY,
         start=0,
+    )
+
+
+def strides() -> Player:
+    """Sliders for how many bytes each lane of a warp reads, how many times as many the next lane begins behind it, and where
+    the first begins: the sectors that follow."""
+
+    def draw(**chosen):
+        nbytes, stride, offset = chosen.values()
+        addresses = nbytes * (offset + stride * np.arange(LANES))
+        request = _touching(addresses, np.ones(LANES, bool), nbytes)
+        roles, inks, notes, hidden = _bars_in(request, MOST_IN_EXPLORER, lambda address: f"byte {address}")
+        asked, sectors = LANES * nbytes, len(request["sectors"])
+        moved = sectors * SECTOR_BYTES
+        caption = f"{asked} bytes asked for, {sectors} sectors, {moved} bytes moved: {100 * asked / moved:.3g} % used."
+        return Frame(caption + hidden, roles, ("",) * len(roles), inks=inks, notes=notes)
+
+    return explorer(
+        "A warp's request: which sectors it touches",
+        {"bytes of a lane": (4, 8, 16), "stride": STRIDES, "offset": OFFSETS},
+        _scene(MOST_IN_EXPLORER),
+        draw,
+        "Computed by the rule that the simulator counts by. Stride and offset count such lanes. A row is a line of 128 bytes, 4 "
+        "sectors of 32; lines that no lane touches are left out.",
+        KEY,
+        {"bytes of a lane": 4, "stride": 3, "offset": 0},  # one colour of three
     )
 
 
@@ -52,11 +80,15 @@ def _request(trace, event) -> dict:
     key = "sources" if event["op"] == Op.ASYNC_COPY and event["sources"] >= 0 else "addresses"
     addresses = row(trace.addresses, event[key])
     lanes = active(event) & (addresses >= 0)
-    size = max(1, int(event["bytes"]))
+    return {"event": event, **_touching(addresses, lanes, max(1, int(event["bytes"])))}
+
+
+def _touching(addresses, lanes, size: int) -> dict:
+    """A request of `size` bytes a lane, and the sectors that it touches."""
     sectors = {
         s for a in addresses[lanes] for s in range(int(a) // SECTOR_BYTES, (int(a) + size - 1) // SECTOR_BYTES + 1)
     }
-    return {"event": event, "addresses": addresses, "lanes": lanes, "bytes": size, "sectors": sorted(sectors)}
+    return {"addresses": addresses, "lanes": lanes, "bytes": size, "sectors": sorted(sectors)}
 
 
 def _row(rows: int) -> tuple[int, int]:
@@ -83,24 +115,25 @@ def _scene(rows: int) -> Scene:
     pitch, height = _row(rows)
     boxes = [Box(_sector_x(k), TOP + r * pitch, SECTOR_BYTES * BYTE, height) for r in range(rows) for k in range(4)]
     labels = [Label(_sector_x(k) + 1, TOP - 10, f"+{k * SECTOR_BYTES} bytes", "start", "small") for k in range(4)]
-    return Scene(_sector_x(4) - GAP + 2, TOP + rows * pitch, tuple(boxes), tuple(labels), narrow=_narrow(rows))
-
-
-def _narrow(rows: int) -> Scene:
-    """A line in two rows of two sectors; player.js moves bars and lane numbers with the box that they lie in."""
-    left, (pitch, height) = 80, _row(rows)
-    width = (PHONE - 2 - left - GAP) / 2
-    x = [left, left + width + GAP]
-    y = lambda r, k: TOP + r * (pitch + height + 2) + k // 2 * (height + 2)  # noqa: E731
-    boxes = [Box(x[k % 2], y(r, k), width, height) for r in range(rows) for k in range(4)]
-    names = ("+0, below it +64", "+32, below it +96")
-    labels = [Label(at + 1, TOP - 10, name, "start", "small") for at, name in zip(x, names)]
-    return Scene(PHONE, y(rows, 0), tuple(boxes), tuple(labels))
+    return Scene(_sector_x(4) - GAP + 2, TOP + rows * pitch, tuple(boxes), tuple(labels))
 
 
 def _frame(trace, request, rows, i, total) -> Frame:
     event = request["event"]
     tensor = _tensor_at(trace, event, int(request["addresses"][request["lanes"]].min()))
+
+    def name(address):
+        inside = tensor.base_address <= address < tensor.base_address + tensor.nbytes
+        return element(tensor, address) if inside else f"{tensor.name} {address - tensor.base_address:+d} B"
+
+    roles, inks, notes, hidden = _bars_in(request, rows, name)
+    caption = _caption(request, tensor, i, total) + hidden
+    return Frame(caption, roles, ("",) * len(roles), **line_of(trace, event), inks=inks, notes=notes)
+
+
+def _bars_in(request, rows: int, name):
+    """Roles, inks and notes of a request in so many rows, and a sentence on the rows that are left out; `name(address)` is
+    what a line of 128 bytes is called."""
     lines = sorted({s // 4 for s in request["sectors"]})
     shown = {line: r for r, line in enumerate(lines[:rows])}
     touched = set(request["sectors"])
@@ -108,22 +141,11 @@ def _frame(trace, request, rows, i, total) -> Frame:
         ("r" if lines[r] * 4 + k in touched else "-") if r < len(shown) else "h"
         for r, k in product(range(rows), range(4))
     )
-    notes, (pitch, height) = [], _row(rows)
-    for line, r in shown.items():
-        address = line * LINE_BYTES
-        inside = tensor.base_address <= address < tensor.base_address + tensor.nbytes
-        name = element(tensor, address) if inside else f"{tensor.name} {address - tensor.base_address:+d} B"
-        notes.append(Label(LEFT - 8, TOP + r * pitch + height / 2, name, "end"))
-    inks, more = _bars(request, shown, pitch, height)
-    notes += more
-    return Frame(
-        caption=_caption(request, tensor, i, total, len(lines) - len(shown)),
-        roles=roles,
-        texts=("",) * (rows * 4),
-        **line_of(trace, event),
-        inks=inks,
-        notes=tuple(notes),
-    )
+    pitch, height = _row(rows)
+    inks, notes = _bars(request, shown, pitch, height)
+    names = [Label(LEFT - 8, TOP + r * pitch + height / 2, name(line * LINE_BYTES), "end") for line, r in shown.items()]
+    hidden = len(lines) - len(shown)
+    return roles, inks, (*names, *notes), f" {counted(hidden, 'more row')} of this request not drawn." if hidden else ""
 
 
 def _bars(request, shown, pitch, height):
@@ -151,7 +173,7 @@ def _bars(request, shown, pitch, height):
     return inks, notes
 
 
-def _caption(request, tensor, i, total, hidden) -> str:
+def _caption(request, tensor, i, total) -> str:
     lanes, size, sectors = request["lanes"], request["bytes"], len(request["sectors"])
     distinct = {b for a in request["addresses"][lanes] for b in range(int(a), int(a) + size)}
     fewest = -(-len(distinct) // SECTOR_BYTES)
@@ -167,6 +189,4 @@ def _caption(request, tensor, i, total, hidden) -> str:
     else:
         used = 100 * len(distinct) / moved
         text += f"{len(distinct)} bytes would fit in {fewest}; of the {moved} bytes moved, {used:.3g} % are used."
-    if hidden:
-        text += f" {counted(hidden, 'more row')} of this request not drawn."
     return text

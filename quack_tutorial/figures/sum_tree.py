@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .player import Frame, Player
-from .scene import PHONE, Box, Label, Scene
+from .scene import Box, Label, Scene
 from .wording import counted
 
 MOST_TERMS = 64
@@ -41,22 +41,20 @@ def sum_tree(tree, row=None, title="The order of a sum") -> Player:
     add(tree.sum)
     rescaled = any(scaled for *_, scaled in sums)
     height = max(level)
-    scene = _scene(places, level, len(terms), WIDTH)
+    scene = _scene(places, level, len(terms))
     frames = [_frame(scene, sums, level, step, len(terms)) for step in range(1, height + 1)]
     key = (("r", "term"), ("w", "sum made in this step"), ("-", "sum made before"))
     key += (("a", "sum, of which a part was rescaled first"),) if rescaled else ()
     return Player(title, scene, tuple(frames), f"Simulated: {tree}. A box stands below what it adds.", key=key)
 
 
-def _scene(places, level, terms: int, width: float) -> Scene:
-    """Boxes without texts, so that the narrow scene is the same drawing, narrower."""
-    pitch = (width - 2 * LEFT) / terms
+def _scene(places, level, terms: int) -> Scene:
+    pitch = (WIDTH - 2 * LEFT) / terms
     size = min(SIZE, pitch - 1)
     x = lambda place: LEFT + (place + 0.5) * pitch  # noqa: E731
     boxes = tuple(Box(x(p) - size / 2, TOP + h * LEVEL, size, SIZE) for p, h in zip(places, level))
     labels = tuple(Label(x(k), TOP - 10, str(k), "middle", "small") for k in range(0, terms, max(1, terms // 8)))
-    narrow = None if width == PHONE else _scene(places, level, terms, PHONE)
-    return Scene(width, TOP + (max(level) + 1) * LEVEL, boxes, labels, narrow=narrow)
+    return Scene(WIDTH, TOP + (max(level) + 1) * LEVEL, boxes, labels)
 
 
 def _frame(scene, sums, level, step: int, terms: int) -> Frame:

@@ -3,9 +3,7 @@
   "use strict";
 
   const picture = root.querySelector(".qt-picture");
-  // The tile is there twice, wide and for phones, if it is wide; the table once or not at all.
-  const of = (side) => [...root.querySelectorAll(`[data-side="${side}"] [data-part="boxes"]`)].map((part) => part.children);
-  const tiles = of("tile"), [table] = of("table");
+  const [tile, table] = [...root.querySelectorAll('[data-side] [data-part="boxes"]')].map((part) => part.children);
   const [thread, value] = root.querySelectorAll("input[type=range]");
   const outputs = root.querySelectorAll("output");
   const sentence = root.querySelector(".qt-caption p");
@@ -13,9 +11,9 @@
   let at = -1;
 
   function mark(chosen) {
-    for (const boxes of tiles) for (let i = 0; i < boxes.length; i++) {
-      boxes[i].classList.toggle("qt-own", data.thread[i] === chosen && i !== at);
-      boxes[i].classList.toggle("qt-at", i === at);
+    for (let i = 0; i < tile.length; i++) {
+      tile[i].classList.toggle("qt-own", data.thread[i] === chosen && i !== at);
+      tile[i].classList.toggle("qt-at", i === at);
     }
     // The table has a row of boxes for each thread, and shows the same element.
     for (let i = 0; table && i < table.length; i++) {
@@ -59,7 +57,7 @@
 
   const indexOf = (event) => {
     const place = (boxes) => Array.prototype.indexOf.call(boxes, event.target);
-    const i = Math.max(...tiles.map(place)), entry = table ? place(table) : -1;
+    const i = place(tile), entry = table ? place(table) : -1;
     if (i >= 0 && i !== at) point(i);
     if (entry >= 0) {
       stand(Math.floor(entry / data.values), entry % data.values);
@@ -78,7 +76,7 @@
     const row = Math.min(rows - 1, Math.max(0, Math.floor(now / data.columns) + down));
     const column = Math.min(data.columns - 1, Math.max(0, (now % data.columns) + right));
     point(row * data.columns + column);
-    for (const boxes of tiles) boxes[at].scrollIntoView({ block: "nearest", inline: "nearest" });
+    tile[at].scrollIntoView({ block: "nearest", inline: "nearest" });
   });
   thread.addEventListener("input", ask);
   value.addEventListener("input", ask);

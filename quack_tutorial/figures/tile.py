@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from html import escape
 
 import numpy as np
 
 from .player import Frame, key_html, page, slider
-from .scene import PHONE, Box, Label, Scene, svg
+from .scene import Box, Label, Scene, svg
 
 MOST_CELLS = 2048
 MOST_IN_TABLE = 160
 TINTS = 8
 ROOMY, WIDE, NARROW, HEIGHT = 36, 22, 15, 32  # boxes with thread and value in them, and without
-ON_A_PHONE = 8, 16  # columns side by side there, with texts and without
 LEFT, TOP = 32, 26
 ENTRY, ROW = 46, 24  # a box of the table
 
@@ -49,35 +47,22 @@ class TileFigure:
         }
 
     def scene(self) -> Scene:
-        """The tile; a phone gets a wide one in pieces, the left columns on top."""
-        wide = self._scene(self.thread_of.shape[1], self.pitch)
-        if wide.width <= PHONE:
-            return wide
-        across, pitch = (ON_A_PHONE[0], ROOMY) if self.texts_shown else (ON_A_PHONE[1], NARROW)
-        return replace(wide, narrow=self._scene(across, pitch))
-
-    def _scene(self, across: int, pitch: int) -> Scene:
-        """`across` columns side by side, the next ones below them."""
-        rows, columns = self.thread_of.shape
+        """The tile."""
+        (rows, columns), pitch = self.thread_of.shape, self.pitch
         height, each_column, each_row = (HEIGHT, 1, 1) if self.texts_shown else (NARROW, 8, 4)
-        piece = TOP + rows * height
-
-        def corner(row, column):
-            return LEFT + column % across * pitch, TOP + column // across * piece + row * height
-
         boxes, labels = [], []
         for r, c in np.ndindex(rows, columns):
-            x, y = corner(r, c)
+            x, y = LEFT + c * pitch, TOP + r * height
             boxes.append(Box(x + 1, y + 1, pitch - 2, height - 2))
             if r == 0 and c % each_column == 0:
                 labels.append(Label(x + pitch / 2, y - 9, str(c), "middle", "small"))
-            if c % across == 0 and r % each_row == 0:
+            if c == 0 and r % each_row == 0:
                 labels.append(Label(x - 6, y + height / 2, str(r), "end", "small"))
             if self.texts_shown and self.thread_of[r, c] >= 0:
                 t, v = ("T", "V") if pitch == ROOMY else ("", "")
                 labels.append(Label(x + pitch / 2, y + 10, f"{t}{self.thread_of[r, c]}", "middle", "cell"))
                 labels.append(Label(x + pitch / 2, y + 22, f"{v}{self.value_of[r, c]}", "middle", "tiny"))
-        size = LEFT + min(across, columns) * pitch + 2, -(-columns // across) * piece + 4
+        size = LEFT + columns * pitch + 2, TOP + rows * height + 4
         return Scene(*size, tuple(boxes), tuple(labels))
 
     def table(self) -> tuple[Scene, Frame]:
@@ -129,14 +114,8 @@ class TileFigure:
             "Value", data["values"], value, str(value)
         )
         says = f"{self.title}. {'; '.join(self.words())}."
-        picture = (
-            f'<div class="qt-wide" style="min-width:{scene.width}px">{svg(scene, frame, (), says)}</div>'
-            f'<div class="qt-narrow" style="max-width:{scene.narrow.width}px">{svg(scene.narrow, frame, (), says)}</div>'
-            if scene.narrow
-            else svg(scene, frame, (), says)
-        )
-        width, least = scene.width, (scene.narrow or scene).width
-        picture = f'<div data-side="tile" style="width:{width}px">{picture}</div>'
+        width, least = scene.width, scene.width
+        picture = f'<div data-side="tile" style="width:{width}px">{svg(scene, frame, (), says)}</div>'
         if self.table_shown:
             other, held = self.table()
             below = svg(other, held, (), "The same by thread and value: the row and column of each one's element.")

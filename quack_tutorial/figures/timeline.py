@@ -6,7 +6,7 @@ from cutesim.trace import Op
 
 from .lane_view import MEMORY, WAITS, _caption
 from .player import Frame, Player
-from .scene import PHONE, Box, Label, Scene
+from .scene import Box, Label, Scene
 from .wording import active, counted, line_of, origin, picked
 
 LEFT, ROW, HEIGHT, WIDEST, MOST = 58, 30, 22, 24, 160
@@ -71,7 +71,7 @@ def timeline(trace, block=0, launch=0, title=None) -> Player:
     )
     return Player(
         title or f"{trace.line(cells[0][0]).function}, all its warps: who waits for whom",
-        _scene(cells, warps, wide, min(WIDEST, 700 / wide), LEFT, _scene(cells, warps, wide, (PHONE - 50) / wide, 48)),
+        _scene(cells, warps, wide),
         frames,
         origin(
             trace, launch, f"block {block}", f"{counted(len(cells), 'instruction')} of {counted(len(warps), 'warp')}"
@@ -100,12 +100,12 @@ def _role(op) -> str:
     return "r" if op == Op.LOAD else "w" if op in (*MEMORY, Op.BULK_COPY, Op.STORE_ASYNC) else "v"
 
 
-def _scene(cells, warps, wide, pitch, left, narrow=None) -> Scene:
-    boxes = []
+def _scene(cells, warps, wide) -> Scene:
+    boxes, pitch = [], min(WIDEST, 700 / wide)
     for _, warp, _, column, *end in cells:
         width = (max(end[0] - column, 1) if end else 1) * pitch - (2 if pitch > 12 else 1)
-        boxes.append(Box(left + column * pitch, 4 + warps.index(warp) * ROW, width, HEIGHT))
+        boxes.append(Box(LEFT + column * pitch, 4 + warps.index(warp) * ROW, width, HEIGHT))
     labels = [Label(0, 4 + i * ROW + HEIGHT / 2, f"warp {warp}") for i, warp in enumerate(warps)]
     y = 4 + len(warps) * ROW
-    labels.append(Label(left, y + 8, "steps →", kind="small"))
-    return Scene(left + wide * pitch + 4, y + 18, tuple(boxes), tuple(labels), narrow=narrow)
+    labels.append(Label(LEFT, y + 8, "steps →", kind="small"))
+    return Scene(LEFT + wide * pitch + 4, y + 18, tuple(boxes), tuple(labels))

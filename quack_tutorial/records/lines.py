@@ -16,6 +16,7 @@ from functools import cached_property
 from quack_tutorial import records
 from quack_tutorial.records import Record, made_by, one
 
+MOST = 40  # instructions of a line that are shown
 # Why a warp was not issued, by ncu's names: (what the time goes to, in words).
 REASONS = {
     "long_sb": ("memory", "waits for what was loaded from global memory, wherever it is found"),
@@ -160,6 +161,17 @@ class Lines(Record):
             f"Sampled on one {self.device}, {self.date} UTC, by Nsight Compute {ncu}, driver {self.driver}, "
             f"{made_by(self.versions, self.MADE_BY)}. Registers in use: by nvdisasm {tools['nvdisasm']}, ptxas {tools['ptxas']}."
         )
+
+
+def compiled(kernel: str, registers: int, found: dict) -> Launch:
+    """A launch of which nothing was counted; `found` has for each (file, function, text, which) of the source its PTX, its
+    (place in the code, SASS), and the registers in use at each."""
+    rows = []
+    for where, (ptx, sass, live) in found.items():
+        shown = tuple((place, text.rstrip(" ;"), 0, 0) for place, text in sass[:MOST])
+        made = {"instructions": len(sass) or len(ptx), "live": max(live, default=0)}
+        rows.append(Line(*where, **made, sass=shown, ptx=tuple(text.strip() for text in ptx[:MOST])))
+    return Launch(kernel, 0, registers, 0, 0, tuple(rows))
 
 
 def launch_of(kept: dict, sources: list) -> Launch:

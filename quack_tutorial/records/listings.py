@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from quack_tutorial.machine_code import INSTRUCTION, Code, moved_bytes
 from quack_tutorial.records import FOLDER, read
+from quack_tutorial.records.lines import Launch, compiled
 
 
 def _tools(kept: dict) -> str:
@@ -40,6 +41,18 @@ class Listing:
         if end is None:
             raise ValueError(f"the {kind} of {self.kernel} has no line with {first!r} and then one with {last!r}")
         return "\n".join(lines[start : end + 1])
+
+    def launch(self) -> Launch:
+        """The lines of source with the PTX and the SASS of each."""
+        found = {("", *source, 0): ([], [], []) for source in self.sources}
+        places = list(found)
+        for text, place in zip(self.ptx, self.ptx_from):
+            if place >= 0:
+                found[places[place]][0].append(text)
+        for n, (text, place) in enumerate(zip(self.sass, self.sass_from)):
+            if place >= 0:
+                found[places[place]][1].append((n, text))
+        return compiled(self.kernel, self.registers, found)
 
     @property
     def origin(self) -> str:

@@ -20,7 +20,6 @@ from quack_tutorial.records.statistics import PASS_RATIO as PASS_RATIO  # which 
 from quack_tutorial.records.statistics import median, paired_ratio, verdict
 
 OURS = "ours"
-MOST_NAMED = 6  # cells in a sentence; more are counted
 
 
 def rows(found: list[records.Record]) -> list[dict]:

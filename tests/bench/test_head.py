@@ -5,7 +5,6 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from bench import head
-from quack_tutorial import parallel
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path):
@@ -53,14 +52,3 @@ def test_every_way_gives_the_loss_and_both_gradients():
             assert way["loss_error"] < 1e-6 and way["gradient_error"] < 1e-6
             assert way["peak_bytes"] == 2 * 4 * (6 * 4 + 40 * 4) + 8 * 6
     assert "matrix products" in head.said(shape)
-
-
-def on_a_rank():
-    own = parallel.columns(40, torch.distributed.get_rank(), 2)
-    return head.measure(6, 4, 40, Once(), "cpu", torch.float32, own=own)
-
-
-def test_both_ways_give_them_where_ranks_share_the_words():
-    for shape in parallel.run(2, on_a_rank):
-        for name in ("ours", "ours, quarters"):
-            assert shape["ways"][name]["loss_error"] < 1e-5 and shape["ways"][name]["gradient_error"] < 1e-5, name

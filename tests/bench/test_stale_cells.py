@@ -71,7 +71,7 @@ def test_cells_with_cached_inputs_are_taken_out(script, monkeypatch, tmp_path, c
     found = [results.row(other, cell)["cached"] for cell in (many, fewer, dirty)]
     assert found == [False, True, True]
     assert "1 of them were measured without clearing L2 before each sample, or went round less than 16 x L2" in as_text(
-        [softmax], results.rows([softmax]), ["softmax"]
+        [softmax], results.rows([softmax])
     )
     assert run(script, monkeypatch, "--why", "changed,unsure", tmp_path) == 0
     assert capsys.readouterr().out == "0 cells to be measured again.\n"

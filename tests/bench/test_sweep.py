@@ -60,9 +60,9 @@ def test_a_death_that_belongs_to_no_provider_costs_the_cell_and_the_sweep_goes_o
 def test_a_cell_for_which_others_left_no_memory_is_measured_again_alone(worker):
     started = []
 
-    def start(gpu, more):
-        started.append(gpu)
-        return worker("full-at:eager" if len(started) <= 2 else "good")(gpu=gpu, more=more)
+    def start(more):
+        started.append(more)
+        return worker("full-at:eager" if len(started) <= 2 else "good")(more=more)
 
     (found,) = sweep.measure_cells(KEYS[:1], PROVIDERS, start=start, workers=2)
     assert len(started) >= 3 and found.cell.result("eager").status == "ok"
@@ -81,15 +81,14 @@ def test_workers_of_a_gpu_share_its_lock_and_the_processors(worker, monkeypatch)
     monkeypatch.setattr(sweep.os, "cpu_count", lambda: 24)
     seen = []
 
-    def start(gpu, more):
-        seen.append((gpu, more[LOCK], more[sweep.COMPILE_THREADS]))
-        return worker("good")(gpu=gpu, more=more)
+    def start(more):
+        seen.append((more[LOCK], more[sweep.COMPILE_THREADS]))
+        return worker("good")(more=more)
 
-    found = list(sweep.measure_cells(keys, PROVIDERS, start=start, gpus=2, workers=3))
+    found = list(sweep.measure_cells(keys, PROVIDERS, start=start, workers=3))
     assert sorted(measured.key for measured in found) == keys
-    assert {(measured.cell.gpu, measured.cell.workers) for measured in found} <= {(0, 3), (1, 3)}
-    assert sorted(gpu for gpu, _, _ in seen) == [0, 0, 0, 1, 1, 1]
-    assert len({lock for _, lock, _ in seen}) == 2 and {threads for *_, threads in seen} == {"4"}
+    assert {measured.cell.workers for measured in found} == {3}
+    assert len(seen) == 3 and len({lock for lock, _ in seen}) == 1 and {threads for _, threads in seen} == {"8"}
 
 
 @pytest.mark.parametrize("M, N", [(32768, 131072), (262144, 262144)])  # the second is larger than an H200's memory
@@ -108,10 +107,9 @@ def test_large_cells_of_workers_that_share_a_gpu_are_measured_one_after_the_othe
     assert sorted(measured.key for measured in found) == sorted(keys) and set(most) == {1}
 
 
-@pytest.mark.parametrize("gpus", [None, 2])
-def test_a_worker_that_does_not_start_says_why(worker, gpus):
+def test_a_worker_that_does_not_start_says_why(worker):
     with pytest.raises(RuntimeError, match="does not start: ImportError: no module named torch"):
-        list(sweep.measure_cells(KEYS, PROVIDERS, start=worker("never-starts"), gpus=gpus))
+        list(sweep.measure_cells(KEYS, PROVIDERS, start=worker("never-starts")))
 
 
 def test_who_waits_for_the_gpu_may_be_silent(monkeypatch):
@@ -158,22 +156,3 @@ def test_the_worker_is_started_for_multi_kernel():
     started = sweep.Worker(says("TORCHINDUCTOR_MULTI_KERNEL"))
     started.close()
     assert started.machine == "1"
-
-
-def test_each_worker_sees_one_gpu_of_those_that_there_are(monkeypatch):
-    assert sweep.visible_gpu(1, None) == "1"
-    assert sweep.visible_gpu(1, "GPU-a, GPU-b") == "GPU-b"
-    said = "GPU 2 is asked for, and CUDA_VISIBLE_DEVICES=0,1 shows 2"
-    with pytest.raises(RuntimeError, match=said):
-        sweep.visible_gpu(2, "0,1")
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,7")
-    started = sweep.Worker(says("CUDA_VISIBLE_DEVICES"), gpu=1)
-    started.close()
-    assert started.machine == "7"
-
-
-def test_unlike_gpus_are_refused(monkeypatch):
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    start = functools.partial(sweep.Worker, says("CUDA_VISIBLE_DEVICES"))
-    with pytest.raises(RuntimeError, match="not alike"):
-        list(sweep.measure_cells(KEYS, PROVIDERS, start=start, gpus=2))

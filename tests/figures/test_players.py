@@ -4,7 +4,7 @@ import json
 import re
 from html import unescape
 from html.parser import HTMLParser
-from itertools import groupby
+from itertools import groupby, product
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +12,8 @@ import pytest
 
 from cutesim.trace import Finding
 from quack_tutorial import figures
-from quack_tutorial.figures import Box, Frame, Player, Scene, theme
-from quack_tutorial.figures.player import run_lengths
+from quack_tutorial.figures import Box, Frame, Player, Scene, sectors, theme
+from quack_tutorial.figures.scene import drawn as drawn_ink
 from quack_tutorial.figures.wording import short
 from tests.figures import traces
 
@@ -32,7 +32,7 @@ def gallery():
         "explorer": figures.explorer(
             "Grid",
             {"a": (1, 2), "b": ("x", "y", "z")},
-            Scene(10, 10, (Box(0, 0, 5, 5),), narrow=Scene(5, 5, (Box(0, 0, 5, 5),))),
+            Scene(10, 10, (Box(0, 0, 5, 5),)),
             lambda a, b: Frame(f"{a}{b}", "v", ("",)),
             "Simulated.",
             start={"a": 2, "b": "y"},
@@ -45,22 +45,6 @@ def script_data(html):
     """The data that a figure's script is called with, read back from the page."""
     call = html[html.rindex('})("qt-') :]
     return json.loads(call[call.index(",") + 1 : call.rindex(");</script>")])
-
-
-def replayed(data, boxes):
-    """Roles and texts of every frame, worked out from the changes as the page's script does."""
-    roles, texts, paths = None, [""] * boxes, {}
-    for frame in data["frames"]:
-        if "r" in frame:
-            runs = re.findall(r"(#\d|[^#\d])(\d*)", frame["r"])
-            roles = "".join(letter[-1] * int(n or 1) for letter, n in runs)
-        for run, text in frame.get("t", {}).items():
-            first, _, n = run.partition("+")
-            for i, one in enumerate([text] * int(n) if n else text, int(first)):
-                texts[i] = one
-        for name, change in frame.get("i", {}).items():
-            paths[name] = paths[name] + change[1:] if change.startswith("+") else change
-        yield roles, tuple(texts), {name: path for name, path in paths.items() if path}
 
 
 class Checker(HTMLParser):
@@ -100,7 +84,7 @@ class Checker(HTMLParser):
 @pytest.mark.parametrize("name", gallery())
 def test_a_figure_is_one_small_piece_of_sound_html_that_asks_for_nothing(name):
     html = gallery()[name]._repr_html_()
-    assert len(html) < 100_000
+    assert len(html) < 120_000
     assert not re.search(r"https?:|//[a-z]|@import|url\((?!#)|<link|<img|src=", html.replace("// ", ""))
     checked = Checker(html)
     assert (checked.wrong, checked.open) == ([], [])
@@ -128,8 +112,8 @@ def test_texts_cannot_end_the_script_or_become_markup():
     player = Player(nasty, Scene(100, 50, (Box(0, 0, 90, 20),)), (frame, frame), nasty, (("v", nasty),))
     html = player._repr_html_()
     assert html.count("</script>") == 1 and "<b>&" not in html and "<!--" not in html
-    assert script_data(html)["frames"][0]["c"] == nasty
-    assert script_data(html)["lines"] == [["a.py:1", nasty]]
+    first = script_data(html)["frames"][0]
+    assert (first["c"], first["w"], first["s"]) == (nasty, "a.py:1", nasty)
     assert nasty in Checker(html).words
     checked = Checker(html)
     assert (checked.wrong, checked.open) == ([], [])
@@ -139,13 +123,14 @@ FRAMED = sorted(gallery().keys() - {"tv_layout"})
 
 
 @pytest.mark.parametrize("name", FRAMED)
-def test_the_changes_give_back_every_frame(name):
+def test_the_page_has_every_frame(name):
     figure = gallery()[name]
     data = script_data(figure._repr_html_())
     assert len(data["frames"]) == len(figure.frames)
-    for frame, row, again in zip(figure.frames, data["frames"], replayed(data, len(figure.scene.boxes))):
-        assert again == (frame.roles, frame.texts, {k: v for k, v in frame.inks.items() if v})
-        assert (row["c"], data["lines"][row["l"]]) == (frame.caption, [frame.where, frame.source])
+    for frame, row in zip(figure.frames, data["frames"]):
+        inks = {k: drawn_ink(v, figure.scene.boxes, k != "thin") for k, v in frame.inks.items() if v}
+        assert (row["r"], tuple(row["t"]), row["i"]) == (frame.roles, frame.texts, inks)
+        assert (row["c"], row["w"], row["s"]) == (frame.caption, frame.where, frame.source)
 
 
 @pytest.mark.parametrize("name", FRAMED)
@@ -257,7 +242,9 @@ def steps(player):
     for k, frame in enumerate(player.frames):
         inks = {name: ink for name, ink in frame.inks.items() if 0 < len(ink) < 40}
         yield f"  {k}{' opens' * (k == player.start)}. {frame.caption} {frame.where} {frame.source}".rstrip()
-        yield f"    {run_lengths(frame.roles)} {inks or ''}".rstrip()
+        runs = ((role, len([*same])) for role, same in groupby(frame.roles))
+        roles = "".join(f"{'#' * role.isdigit()}{role}{n if n > 1 else ''}" for role, n in runs)
+        yield f"    {roles} {inks or ''}".rstrip()
     texts = ((text, len([*same])) for text, same in groupby(player.frames[-1].texts))
     yield "  " + " | ".join(f"{n} x {text}" if n > 1 else text for text, n in texts)
 
@@ -333,6 +320,16 @@ def test_sectors_of_a_request(stride, nbytes, offset, sectors):
     assert f"in {sectors} sector{'s' * (sectors > 1)}. " in frame.caption
 
 
+def test_the_explorer_counts_the_sectors_of_a_trace():
+    player = figures.strides()
+    for frame, (nbytes, stride, offset) in zip(player.frames, product((4, 8, 16), sectors.STRIDES, sectors.OFFSETS)):
+        if (stride, offset) in ((1, 0), (1, 1), (3, 2), (8, 4)):
+            words = nbytes // 4
+            (traced,) = figures.coalescing(traces.strided(stride * words, nbytes, offset=offset * words)).frames
+            assert f"{32 * nbytes} bytes asked for, {traced.roles.count('r')} sectors" in frame.caption
+    assert player.frames[player.start].caption == "128 bytes asked for, 12 sectors, 384 bytes moved: 33.3 % used."
+
+
 # Lanes, races, tiles -------------------------------------------------------------------------------------------------
 
 
@@ -348,10 +345,9 @@ def test_a_missing_barrier_stands_in_its_column_before_the_later_access():
     player = gallery()["race"]
     first = player.frames[0]
     store, load = (first.roles.index(role) for role in "wr")
-    for scene in (player.scene, player.scene.narrow):
-        for k, row in ((0, store), (1, load)):
-            barrier, access = scene.boxes[k - 2], scene.boxes[row]
-            assert barrier.x == access.x and (barrier.y < access.y) == (row == load)
+    for k, row in ((0, store), (1, load)):
+        barrier, access = player.scene.boxes[k - 2], player.scene.boxes[row]
+        assert barrier.x == access.x and (barrier.y < access.y) == (row == load)
 
 
 def test_a_run_without_a_race_says_so(capsys):

@@ -7,6 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from quack_tutorial import parallel
+from tests.test_parallel import check_head
 
 pytestmark = [pytest.mark.gpu]
 GPUS = torch.cuda.device_count()
@@ -26,7 +27,7 @@ def test_ranks_agree_with_float64_and_with_each_other(world, N, in_last):
 
 @needs_two
 def test_a_head_over_ranks_agrees_with_float64_and_with_itself():
-    found = parallel.run(GPUS, parallel.check_head, 100, 64, 50257, backend="nccl")
+    found = parallel.run(GPUS, check_head, 100, 64, 50257, backend="nccl")
     for result in found:
         assert result["loss_error"] < 5e-5 and result["gradient_error"] < 5e-6
         assert torch.equal(found[0]["loss"], result["loss"])

@@ -108,22 +108,6 @@ async function predictions(page, report) {
   await page.$$eval("details", (all) => all.forEach((node) => { node.open = true; }));
 }
 
-// Chooses each line of a figure's source: it leads to a step of its own where it has one, and marks its lines and no others.
-function chooseLines(root) {
-  const wrong = [];
-  for (const line of root.querySelectorAll(".qt-pane:first-child button")) {
-    line.click();
-    const shown = root.querySelector(".qt-source b").nextSibling.textContent.trim(), text = line.textContent.trim();
-    if (shown !== text) wrong.push(`shows "${shown}" where "${text}" was chosen`);
-    const marked = [...root.querySelectorAll("[aria-current]")];
-    if (!marked.includes(line) || marked.some((other) => other.dataset.key !== line.dataset.key)) wrong.push(`marks other lines than those of "${text}"`);
-    if (line.hasAttribute("data-steps") === /no step|neither a step/.test(root.querySelector(".qt-caption p").textContent)) {
-      wrong.push(`does not say whether "${text}" has a step`);
-    }
-  }
-  return wrong;
-}
-
 // Texts that are squeezed, or wider than the box that they stand in.
 function crowded(root) {
   const wide = (text, box) => text.textContent && box && text.getBBox().width > box.getBBox().width + 1;
@@ -169,13 +153,6 @@ async function players(page, report) {
     await next.focus();
     if (stage) await next.click();
     for (const text of await figure.evaluate(playOn, steps)) told(text);
-    if (await figure.locator(".qt-pane").count()) {
-      for (const text of await figure.evaluate(chooseLines)) told(text);
-      await figure.locator('.qt-pane:first-child button[tabindex="0"]').focus();
-      for (const key of ["ArrowUp", "ArrowUp", "ArrowDown", "Enter"]) await page.keyboard.press(key);
-      const chosen = await page.evaluate(() => document.activeElement.getAttribute("aria-current"));
-      if (chosen !== "true") told("a line of source cannot be chosen by keyboard");
-    }
   }
 }
 
@@ -266,7 +243,7 @@ async function search(page, site, base, word, report) {
 }
 
 // What the glossary and other pages say, shown without leaving the page: by keyboard, by pointer, by a mouse that rests.
-async function popovers(page, base, path, width, report) {
+async function popovers(page, base, path, report) {
   const told = (text) => report("popover", text);
   await page.goto(`${base}/${path}`, { waitUntil: "load" });
   const shown = page.locator(".qt-popover:popover-open"), term = page.locator("a.qt-term:visible").first();
@@ -291,13 +268,6 @@ async function popovers(page, base, path, width, report) {
   await term.click();
   await opens("a click");
   await closes("a click");
-  if (width === 1280) {
-    await page.mouse.move(0, 0);
-    await term.hover();
-    await opens("a mouse that rests");
-    await page.mouse.move(0, 0);
-    await shown.waitFor({ state: "detached", timeout: 3000 }).catch(() => told("it stays when the mouse has left"));
-  }
   if (!page.url().endsWith(path)) told(`the page was left for ${page.url()}`);
 }
 
@@ -341,7 +311,7 @@ async function main() {
     for (const next of [LOOKS[0], LOOKS[2]]) {
       await become(next);
       if (options.search) await search(page, site, server.base, options.search, report);
-      if (options.popovers) await popovers(page, server.base, (current = options.popovers), width, report);
+      if (options.popovers) await popovers(page, server.base, (current = options.popovers), report);
     }
   } finally {
     await browser.close();

@@ -51,15 +51,11 @@ export function htmlPages(site, folder = "") {
 
 export const compressible = (type) => /^text|javascript|json|svg/.test(type);
 
-// `head` stands before all else in each page.
-export async function serve(site, head = "") {
+export async function serve(site) {
   const server = createServer((request, response) => {
     const file = fileOf(site, new URL(request.url, "http://localhost").pathname);
     if (!file) return response.writeHead(404).end();
     const type = TYPES[extname(file)] ?? "application/octet-stream";
-    if (head && extname(file) === ".html") {
-      return response.writeHead(200, { "content-type": type }).end(readFileSync(file, "utf8").replace("<head>", `<head>${head}`));
-    }
     if (!compressible(type)) return createReadStream(file).pipe(response.writeHead(200, { "content-type": type }));
     response.writeHead(200, { "content-type": type, "content-encoding": "gzip" });
     return createReadStream(file).pipe(createGzip()).pipe(response);

@@ -1,8 +1,8 @@
 """Every operation of the simulator on edge values, against the specification, and against what an H200 gave.
 
 `numbers`, `conversions` and `warps` have the kernels, inputs and specified answers; `operation` says what a case is.
-`scripts/record_operations.py` runs the same kernels on a GPU and keeps the bits that it gives in
-quack_tutorial/records/validation/operations-h200.json; here they are compared, too: bit for bit where an operation is exact, by the
+What an H200 gave for the same kernels is kept in quack_tutorial/records/validation/operations-h200.json (CONTRIBUTING.md says what
+made it); here it is compared, too: bit for bit where an operation is exact, by the
 documented bound where it is approximate. Any NaN is as good as another.
 
 Not covered, because nothing specifies it: what `LEFT_OUT` says, and a*b + c where the compiler may fuse it. Nor vectors of floats
@@ -65,24 +65,15 @@ def _typed(name: str, bits: np.ndarray):
     return Array(bits, dtype) if name == "BFloat16" else bits.view(dtype.storage)
 
 
-def tensors(case: Case, device: str = "cpu") -> list:
+def tensors(case: Case) -> list:
     """(x, poisoned out) as torch tensors."""
     import torch
 
     def tensor(name, bits):
         signed = torch.from_numpy(bits.copy().view(bits.dtype.str.replace("u", "i")))
-        return signed.view(getattr(torch, STORAGE[name][1])).to(device)
+        return signed.view(getattr(torch, STORAGE[name][1]))
 
     return [tensor(case.types[0], case.x), tensor(case.types[1], poisoned(case))]
-
-
-def bits_of(tensor) -> np.ndarray:
-    """A torch tensor's bits on the CPU, unsigned."""
-    import torch
-
-    sizes = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-    array = tensor.cpu().view(sizes[tensor.element_size()]).numpy()
-    return array.view(array.dtype.str.replace("i", "u"))
 
 
 def agreeing(operation: Operation, case: Case, got: np.ndarray, answers=None) -> np.ndarray:
@@ -144,26 +135,12 @@ class Record:
     failed: dict
 
 
-def packed(bits: np.ndarray) -> str:
-    return base64.b85encode(zlib.compress(np.ascontiguousarray(bits).tobytes(), 9)).decode()
-
-
 def unpacked(text: str, dtype) -> np.ndarray:
     return np.frombuffer(zlib.decompress(base64.b85decode(text)), dtype)
 
 
 def record_path() -> Path:
     return report.default_folder() / RECORD
-
-
-def save_record(record: Record, path: Path) -> None:
-    """One operation a line; the file is replaced whole."""
-    parts = [f"{json.dumps(key)}: {json.dumps(packed(bits))}" for key, bits in record.bits.items()]
-    head = json.dumps({"schema": SCHEMA, "where": record.where, "failed": record.failed}, indent=1)[:-2]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(path.name + ".part")
-    unfinished.write_text(head + ',\n "bits": {\n' + ",\n".join(parts) + "}\n}\n", encoding="utf-8")
-    unfinished.replace(path)
 
 
 def load_record(path: Path, known: list[Case]) -> Record | None:
@@ -178,9 +155,7 @@ def load_record(path: Path, known: list[Case]) -> Record | None:
         bits = {key: unpacked(text, types[key]) for key, text in data["bits"].items() if key in types}
         return Record(data["where"], bits, data["failed"])
     except (OSError, ValueError, KeyError, TypeError, zlib.error) as error:
-        raise report.ReportError(
-            f"{path}: cannot be used ({machine.reason(error)}); record it again with scripts/record_operations.py"
-        ) from error
+        raise report.ReportError(f"{path}: cannot be used ({machine.reason(error)}); restore it") from error
 
 
 # ---- the suite ------------------------------------------------------------------------------------------------------
@@ -273,9 +248,9 @@ LEFT_OUT = (
 
 def _notes(record: Record | None, known: list[Case]) -> tuple:
     if record is None:
-        return (f"No H200's results: {RECORD} is missing; scripts/record_operations.py writes it on a GPU.", LEFT_OUT)
+        return (f"No H200's results: {RECORD} is missing.", LEFT_OUT)
     missing = sum(case.key(operation) not in record.bits for case in known for operation in case.operations)
     notes = [LEFT_OUT] + [f"On the GPU, {name} failed: {said}" for name, said in record.failed.items()]
     if missing:
-        notes.append(f"{missing} operations are not in {RECORD}, or with other inputs; record them again.")
+        notes.append(f"{missing} operations are not in {RECORD}, or with other inputs.")
     return tuple(notes)

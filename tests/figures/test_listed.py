@@ -1,14 +1,14 @@
-"""Source, lanes, PTX and SASS: every line of a pane leads where the record says, and the record is of today's source."""
+"""Source, lanes, PTX and SASS: every line opens to what the record has of it, and the record is of today's source."""
 
 import re
 from collections import Counter
+from html import unescape
 
 import numpy as np
 import pytest
 
 import quack_tutorial as qt
 from quack_tutorial import figures
-from quack_tutorial.figures.linked import panes
 from quack_tutorial.kernels import copy, softmax
 from quack_tutorial.records import listings
 from tests.figures.test_players import Checker
@@ -54,26 +54,20 @@ def test_instructions_are_of_the_lines_that_ask_for_them(case):
         assert set(lines_of("sass", r"\bBAR")) == {"cute.arch.barrier()"}
 
 
-def test_each_step_has_its_line_in_the_source_pane_and_memory_steps_their_instructions(case):
+def test_a_line_opens_to_its_lanes_its_ptx_and_its_sass(case):
     listing, kernel, trace = case
-    player = figures.linked(trace, listing, kernel)
-    source, ptx, sass = ({key for key, _ in pane.lines} for pane in panes(trace, listing, kernel))
-    assert {frame.source for frame in player.frames} - {""} <= source
-    assert ptx | sass <= source | {""}
-    moves = {frame.source for frame in player.frames if "global memory" in frame.caption}
-    assert len(moves) == 2 and moves <= ptx & sass
-
-
-def test_the_page_gets_a_button_a_linked_line_and_marks_the_opening_step(case):
-    listing, kernel, trace = case
-    player = figures.linked(trace, listing, kernel)
-    html = player._repr_html_()
-    lines = [key for pane in panes(trace, listing, kernel) for key, _ in pane.lines if key]
-    assert html.count("data-key=") == len(lines) and html.count('tabindex="0" data-key') == 3
-    keys = list(dict.fromkeys(lines))
-    marked = {keys[int(n)] for n in re.findall(r'data-key="(\d+)" aria-current', html)}
-    assert marked == {player.frames[player.start].source}
-    assert html.count("<label hidden>") == 2  # all lines of PTX and of SASS
+    html = figures.listed(listing, kernel, trace).html
+    opened = {}
+    for inside in re.findall(r'<details class="qt-line".*?</details>', html, re.DOTALL):
+        opened[unescape(re.search(r"<code[^>]*>(.*?)</code>", inside)[1])] = unescape(inside)
+    for text, ptx, sass in (
+        ("tXgX, tXrX, pred=tXpX", "ld.global", "LDG.E.128"),
+        ("tXrX, tXgO, pred=tXpX", "st.global", "STG.E.128"),
+    ):
+        (line,) = (inside for source, inside in opened.items() if source.startswith(f"cute.copy(atom, {text}"))
+        assert ptx in line and sass in line and "lanes ask for 512 bytes" in line
+    assert not [text for text in opened if text.startswith(("bits =", "atom =", "tiled_copy ="))]  # these only describe
+    assert {text for _, text in listing.sources if not text.startswith("@")} <= set(opened)
     assert listing.origin in html and "http" not in html
     checked = Checker(html)
     assert (checked.wrong, checked.open) == ([], [])
