@@ -14,7 +14,7 @@ from quack_tutorial import cli, machine
 @pytest.mark.parametrize(
     "words, said",
     [
-        ("simulate x.py --html folder", "simulate: folder: Is a directory: name another file"),
+        ("record --pack folder", "record: folder: Is a directory: name another file"),
         ("memory --out file/x.json", "memory: file: "),  # before anything is measured
         ("record --take nowhere", "record: nowhere: No such file or directory: name"),
         ("record --take file", "record: file is no file that --pack wrote"),
@@ -49,7 +49,7 @@ def test_a_card_that_nobody_knows_is_said_to_be(monkeypatch, capsys):
 
 
 def test_the_folder_of_an_output_is_made(tmp_path, capsys):
-    assert cli.main(["simulate", "nowhere.py", "--html", str(tmp_path / "new" / "page.html")]) == 2
+    assert cli.main(["lines", "nowhere.py:f", "--html", str(tmp_path / "new" / "page.html")]) == 2
     assert (tmp_path / "new").is_dir() and "there is no file nowhere.py" in capsys.readouterr().err
 
 

@@ -20,7 +20,6 @@
 | `occupancy`    | what fits on an SM, and the bandwidth it allows, behind sliders      | the recorded memory hierarchy |
 | `roofline`     | what bounds an operation, and how near recorded kernels are, behind controls | recorded results     |
 | `explorer`     | a precomputed grid of pictures behind sliders                        | frames                        |
-| `report`       | one HTML page of some runs: findings, tables and the pictures above  | what `simulate` returned      |
 | `throughput`   | GB/s over N for several implementations, and the ceiling             | recorded results              |
 | `ladder`       | the versions of a kernel, each as a share of the ceiling             | recorded results              |
 | `climb`        | every version at every size, of the ceiling and of the peak          | recorded results              |
@@ -50,7 +49,6 @@ from .line_view import lines
 from .linked import linked
 from .occupancy import occupancy
 from .player import Frame, Player
-from .report import report
 from .roofline_explorer import roofline
 from .rungs import last_rungs, rung
 from .scene import Box, Label, Scene
@@ -84,7 +82,6 @@ __all__ = [
     "linked",
     "occupancy",
     "race",
-    "report",
     "roofline",
     "rung",
     "strides",
