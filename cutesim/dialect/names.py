@@ -25,7 +25,7 @@ from ..memory.pointers import Pointer
 from ..values import arithmetic, indices, mathops, numeric
 from ..values.numeric import DType, TensorSSA, Value
 from ..values.placeholders import Annotation, Missing, Namespace, NumericAnnotation, Tokens
-from . import assembly, dialects, functions, ptx
+from . import assembly, dialects, functions
 
 PLACES: list = []  # more namespaces in which a name that a module imported is looked for
 
@@ -139,7 +139,7 @@ _ARCH = {
     "cp_async_bulk_commit_group cp_async_bulk_wait_group",
     atomics: "atomic_add atomic_max atomic_min atomic_and atomic_or atomic_xor atomic_exch atomic_cas",
     arithmetic: "fmax fmin exp2 exp rcp_approx clz popc",
-    ptx: "inline_ptx",
+    assembly: "inline_ptx",
 }
 
 

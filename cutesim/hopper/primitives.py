@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..context import group, not_simulated, refuse_other, refused, wrong_kind
-from ..dialect import packed, ptx
+from ..dialect import assembly, packed
 from ..dialect.dialects import Vector, VectorType
 from ..layouts.layout import Layout
 from ..machine import barriers, cluster, mbarriers, warps
@@ -138,7 +138,9 @@ def cp_async_bulk_shared_cluster_global(dst_mem, src_mem, mbar, size, *, multica
     """`size` bytes, a multiple of 16, which count at `mbar`."""
     if multicast_mask is not None:
         raise not_simulated("cp_async_bulk_shared_cluster_global with multicast_mask")
-    ptx.bulk("cp_async_bulk_shared_cluster_global", pointer_of(dst_mem), pointer_of(src_mem), size, pointer_of(mbar))
+    assembly.bulk(
+        "cp_async_bulk_shared_cluster_global", pointer_of(dst_mem), pointer_of(src_mem), size, pointer_of(mbar)
+    )
 
 
 # ---- loads, stores, conversions -------------------------------------------------------------------------------------
