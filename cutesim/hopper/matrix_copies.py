@@ -61,17 +61,15 @@ class MatrixOp:
         return Layout((32, (2, n)), (2, (1, 64)))
 
 
-def LdMatrix8x8x16bOp(transpose=False, num_matrices=1, unpack_bits=None, **_) -> MatrixOp:
-    return _matrix_op("LdMatrix8x8x16bOp", transpose, num_matrices, unpack_bits)
+def LdMatrix8x8x16bOp(transpose=False, num_matrices=1, **_) -> MatrixOp:
+    return _matrix_op("LdMatrix8x8x16bOp", transpose, num_matrices)
 
 
-def StMatrix8x8x16bOp(transpose=False, num_matrices=1, unpack_bits=None, **_) -> MatrixOp:
-    return _matrix_op("StMatrix8x8x16bOp", transpose, num_matrices, unpack_bits)
+def StMatrix8x8x16bOp(transpose=False, num_matrices=1, **_) -> MatrixOp:
+    return _matrix_op("StMatrix8x8x16bOp", transpose, num_matrices)
 
 
-def _matrix_op(name, transpose, num_matrices, unpack_bits) -> MatrixOp:
-    if unpack_bits is not None:
-        raise not_simulated(f"{name} with unpack_bits={unpack_bits}")
+def _matrix_op(name, transpose, num_matrices) -> MatrixOp:
     count = constant_number(num_matrices, "num_matrices")
     if count not in (1, 2, 4):
         raise refused(f"{name}: num_matrices is 1, 2 or 4, not {count}")

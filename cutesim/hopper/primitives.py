@@ -50,8 +50,7 @@ def bar_warp_sync(mask, **_) -> None:
 
 def elect_sync(*, membermask=warps.FULL_MASK, **_) -> Value:
     """The lowest lane that is here; which one the hardware picks is not said."""
-    if membermask != warps.FULL_MASK:
-        raise not_simulated("elect_sync with membermask")
+    refuse_other("elect_sync with membermask", membermask, warps.FULL_MASK)
     return elect()
 
 
@@ -134,10 +133,8 @@ def cp_async_bulk_tensor_shared_cta_global(
     plain_maps.copy_box(pointer_of(dst_mem), tma_descriptor, coordinates, pointer_of(mbar))
 
 
-def cp_async_bulk_shared_cluster_global(dst_mem, src_mem, mbar, size, *, multicast_mask=None, **_) -> None:
+def cp_async_bulk_shared_cluster_global(dst_mem, src_mem, mbar, size, **_) -> None:
     """`size` bytes, a multiple of 16, which count at `mbar`."""
-    if multicast_mask is not None:
-        raise not_simulated("cp_async_bulk_shared_cluster_global with multicast_mask")
     assembly.bulk(
         "cp_async_bulk_shared_cluster_global", pointer_of(dst_mem), pointer_of(src_mem), size, pointer_of(mbar)
     )

@@ -366,14 +366,12 @@ def _fragment(x, dtype: DType, shared: bool, which: str):
 # ---- the product ----------------------------------------------------------------------------------------------------
 
 
-def gemm(atom, d, a, b, c, **options) -> None:
+def gemm(atom, d, a, b, c, **_) -> None:
     """d = a b + c over (V, M), (V, N), (V, M, N), or with a mode K more in a and b."""
     if isinstance(atom, MmaAtom):
         atom = TiledMma(atom.op, la.make_layout((1, 1, 1)), (None, None, None))
     if not isinstance(atom, TiledMma):
         raise not_simulated(f"cute.gemm with {type(atom).__name__}")
-    if options and set(options) - {"loc", "ip"}:
-        raise not_simulated(f"cute.gemm with {', '.join(options)}")
     if atom.op.start is not None:
         atom.op.start(atom, d, a, b, c)
         return
