@@ -65,11 +65,8 @@ GIVEN = {
     | of(accesses, "prefetch")
     | of(tensor_maps, "make_layout_image_mask")
     | of(tiled_mma, "gemm make_mma_atom make_tiled_mma")
-    | of(
-        matrix_copies,
-        "make_copy_atom make_tiled_copy make_tiled_copy_tv make_tiled_copy_A make_tiled_copy_B make_tiled_copy_C",
-    )
-    | of(matrix_copies, "make_tiled_copy_S make_tiled_copy_D make_tiled_copy_C_atom")
+    | of(matrix_copies, "make_tiled_copy_A make_tiled_copy_B make_tiled_copy_C make_tiled_copy_S make_tiled_copy_D")
+    | of(matrix_copies, "make_tiled_copy_C_atom")
     | {name: Annotation(f"cute.{name}", getattr(tiled_mma, name)) for name in ("TiledMma", "ThrMma", "MmaAtom")}
     | {"ThrCopy": Annotation("cute.ThrCopy", names.copying.ThrCopy)},
     "cute.testing": {"assert_": ignore},

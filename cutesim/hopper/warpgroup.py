@@ -25,7 +25,7 @@ from ..layouts import layout as la
 from ..layouts import layout_algebra as algebra
 from ..layouts.layout import Layout
 from ..machine.barriers import whole_warps
-from ..machine.copying import CopyUniversalOp
+from ..machine.copying import CopyUniversalOp, make_copy_atom
 from ..memory.log import needs_warps
 from ..memory.pointers import read_raw
 from ..memory.recording import record_event
@@ -34,7 +34,7 @@ from ..memory.swizzle import ComposedLayout, Swizzle
 from ..memory.tensor import Tensor, element_offsets
 from ..values.numeric import BFloat16, DType, Float16, Float32, constant_number
 from ..values.placeholders import Tokens
-from .matrix_copies import StMatrix8x8x16bOp, make_copy_atom
+from .matrix_copies import StMatrix8x8x16bOp
 from .tiled_mma import (
     Descriptors,
     MmaOp,
