@@ -60,18 +60,8 @@ TYPES = {
     if f"{kind}{bits}" in numeric.TYPES
 } | {"bf16": BFloat16, "pred": Boolean}
 OPERATORS = {"add": "+", "sub": "-", "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>"}
-COMPARISONS = {
-    "eq": "==",
-    "ne": "!=",
-    "lt": "<",
-    "le": "<=",
-    "gt": ">",
-    "ge": ">=",
-    "lo": "<",
-    "ls": "<=",
-    "hi": ">",
-    "hs": ">=",
-}
+COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+COMPARISONS |= {"lo": "<", "ls": "<=", "hi": ">", "hs": ">="}  # of unsigned numbers
 APPROXIMATE = {
     "ex2": np.exp2,
     "lg2": np.log2,
