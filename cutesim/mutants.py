@@ -383,9 +383,8 @@ def applied(mutant: Mutant, modules=(), functions=None):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / Path(mutant.file).name
         path.write_text(mutant.text(source), encoding="utf-8")
-        compile(
-            path.read_text(encoding="utf-8"), str(path), "exec"
-        )  # an edit that is no Python is a fault of this suite
+        # an edit that is no Python is a fault of this suite
+        compile(path.read_text(encoding="utf-8"), str(path), "exec")
         if functions is None:
             functions = [f for module in modules for f in functions_of(module, mutant.file)]
         codes = [function.__code__ for function in functions]

@@ -57,9 +57,8 @@ class Op(IntEnum):
     # arg = bytes expected (expect_tx), arg2 = phase number that it counts for; `sources` = mbarriers of blocks beyond its scope
     MBARRIER_ARRIVE = 18
     MBARRIER_EXPECT = 19  # arg = bytes
-    MBARRIER_WAIT = (
-        20  # reached the wait; arg = parity waited for, arg2 = 1 if it asked and the answer was no, 2 if yes
-    )
+    # reached the wait; arg = parity waited for, arg2 = 1 if it asked and the answer was no, 2 if yes
+    MBARRIER_WAIT = 20
     MBARRIER_RESUME = 21  # went on; arg = parity, arg2 = completed phase number it acquired (-1: none)
     CLUSTER_ARRIVE = 22  # arg = 1 if relaxed, arg2 = generation
     CLUSTER_WAIT = 23  # arg2 = generation

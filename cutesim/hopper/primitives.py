@@ -183,9 +183,8 @@ def ldmatrix(ptr, num: int, layout, *, shape=None, src_format=None, **_):
     pointer = pointer_of(ptr)
     registers = make_rmem_tensor((2 * num,), Uint16)
     pointer = pointer if pointer.dtype is Uint16 else pointer.recast(Uint16)
-    atom.run_copy(
-        Tensor(replace(pointer, alignment=16), Layout(8, 1)), registers
-    )  # which the instruction takes for granted
+    # an alignment that the instruction takes for granted
+    atom.run_copy(Tensor(replace(pointer, alignment=16), Layout(8, 1)), registers)
     found = [registers[i] for i in range(2 * num)]
     words = [convert(packed.join(found[2 * i : 2 * i + 2]), Int32) for i in range(num)]
     return words[0] if num == 1 else Vector(words)

@@ -289,9 +289,8 @@ def _predicate(pred, src: Tensor, values: int, instructions: int) -> np.ndarray:
     if len(offsets) != instructions:
         if instructions % len(offsets):
             raise refused(f"pred {pred.shape} does not match the {instructions} instructions of {src.shape}")
-        offsets = np.repeat(
-            offsets, instructions // len(offsets)
-        )  # (M, N) predicates repeat over the values' rest mode
+        # (M, N) predicates repeat over the values' rest mode
+        offsets = np.repeat(offsets, instructions // len(offsets))
     return read(pred.pointer, offsets, 1) != 0
 
 

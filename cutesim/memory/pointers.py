@@ -171,12 +171,10 @@ class Pointer:
     alignment: int = 1
     rows: object = None  # shared memory of another block of the cluster: its row, (B|1, T|1)
     view: object = None  # (layout, coordinates) of the tensor whose first element this is, where they are known
-    swizzle: object = (
-        None  # (Swizzle, first element of the tensor that it permutes): `offset` counts before it is applied
-    )
-    rounded: tuple | None = (
-        None  # what to say when a lane uses it that `align` has moved, and which those are (B|1, T|1)
-    )
+    # (Swizzle, first element of the tensor that it permutes): `offset` counts before it is applied
+    swizzle: object = None
+    # what to say when a lane uses it that `align` has moved, and which those are (B|1, T|1)
+    rounded: tuple | None = None
 
     def __repr__(self) -> str:
         """Without the numbers there, as where the compiler reads the source."""
