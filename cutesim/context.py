@@ -292,6 +292,11 @@ def fail(kind: str, message: str, *, lines: tuple = (), **facts) -> SimulationEr
     return SimulationError(Finding(kind, text, tuple(lines), **facts))
 
 
+def counted(number: int, what: str) -> str:
+    """ "1 word", "2 words"."""
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
 def refused(message: str, **facts) -> SimulationError:
     """What the language has not, or a mistake of the reader's: kind "language"."""
     return fail("language", message, **facts)

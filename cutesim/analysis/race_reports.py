@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cutesim.context import is_own
+from cutesim.context import counted, is_own
 from cutesim.trace import SMEM_BLOCK_BITS, FenceKind, Finding, Op
 
 from .accesses import Kind, Role
@@ -142,7 +142,7 @@ def report(trace, order, race: Race) -> Finding:
 def _race(trace, order, race: Race, events) -> str:
     space = "shared memory" if race.shared else "global memory"
     of = "" if race.shared or race.tensor < 0 else f" of {trace.tensors[race.tensor].name}"
-    head = f"Race ({HAZARDS[race.hazard]}) on {space}, {_count(race.words, 'word')}{of}: "
+    head = f"Race ({HAZARDS[race.hazard]}) on {space}, {counted(race.words, 'word')}{of}: "
     if race.events[0] == race.events[1]:
         verb = "initialise" if race.roles[0] == Role.INIT else "write"
         return (
@@ -168,7 +168,7 @@ def _where(race: Race) -> str:
     if race.scope >= CLUSTER:
         return ""
     others = race.block_count - 1
-    also = f", and the same in {_count(others, 'other block')}" if others > 0 else ""
+    also = f", and the same in {counted(others, 'other block')}" if others > 0 else ""
     return f" (block {race.blocks[0]}{also})"
 
 
@@ -276,7 +276,7 @@ def _before_arrival(trace, order, race: Race, events) -> str:
         wait, allowed = held
         where = trace.line(trace.events[wait]).where
         if trace.events["step"][wait] < events[1]["step"]:
-            why = f"{name}({allowed}) at {where} lets {_count(allowed, 'group')} stay under way: is that too many?"
+            why = f"{name}({allowed}) at {where} lets {counted(allowed, 'group')} stay under way: is that too many?"
             if not allowed:
                 commit = name.replace("wait", "commit")
                 why = f"{name} at {where} waits for committed groups alone: is cute.arch.{commit}() missing before it?"
@@ -562,7 +562,7 @@ def report_proxy(trace, race: Race) -> Finding:
     user = f"the bulk copy at {places[1]}" if events[1]["op"] == Op.BULK_COPY else f"wgmma, waited for at {places[1]},"
     message = (
         f"Missing proxy fence: {user} {verb} {space} that thread {race.threads[0]} wrote at "
-        f"{places[0]} ({_count(race.words, 'word')}, block {race.blocks[0]}); the async proxy needs "
+        f"{places[0]} ({counted(race.words, 'word')}, block {race.blocks[0]}); the async proxy needs "
         f"cute.arch.{fence} {_fence_place(race)}."
     )
     where = _with_callers(trace, events)
@@ -653,7 +653,3 @@ def report_start(trace, table, rows) -> Finding:
     )
     threads = (int(event["warp"]) * 32 + int(table.lane[rows[0]]),)
     return Finding("peer not started", message, (line,), owner, threads, (int(table.address[rows[0]]),), len(rows))
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}{'s' * (n != 1)}"

@@ -83,17 +83,7 @@ class GlobalMemory:
         return tuple(int(c) for c in result)
 
     def info(self) -> TensorInfo:
-        size = self.dtype.itemsize
-        return TensorInfo(
-            self.name,
-            int(Space.GMEM),
-            self.dtype.name,
-            size,
-            self.shape,
-            self.stride,
-            self.address,
-            len(self.array) * size,
-        )
+        return _info(self, self.address, len(self.array) * self.dtype.itemsize)
 
 
 @dataclass(eq=False)
@@ -110,16 +100,14 @@ class SharedAllocation:
     space = Space.SMEM
 
     def info(self) -> TensorInfo:
-        return TensorInfo(
-            self.name,
-            int(Space.SMEM),
-            self.dtype.name,
-            self.dtype.itemsize,
-            self.shape,
-            self.stride,
-            self.start,
-            self.nbytes,
-        )
+        return _info(self, self.start, self.nbytes)
+
+
+def _info(memory, start: int, nbytes: int) -> TensorInfo:
+    dtype = memory.dtype
+    return TensorInfo(
+        memory.name, int(memory.space), dtype.name, dtype.itemsize, memory.shape, memory.stride, start, nbytes
+    )
 
 
 @dataclass(eq=False)
