@@ -95,7 +95,7 @@ LOSES = {
     "softmax": (0.005, 0.03),
     "softmax backward": (0.006, 0.03),
     "rmsnorm": (0.01, 0.13),
-    "layernorm": (0.012, 0.12),
+    "layernorm": (0.012, 0.06),
     "rmsnorm-quantized": (0.005, 0.08),
     "cross-entropy fused": (0.008, 0.05),
     "cross-entropy": (0.012, 0.1),

@@ -10,7 +10,9 @@ from quack_tutorial import reference
 from quack_tutorial.kernels.config import Config
 from quack_tutorial.kernels.copy import LADDER as COPIES
 from quack_tutorial.kernels.tuned.cross_entropy import CrossEntropy, CrossEntropyFused
-from quack_tutorial.kernels.tuned.softmax import Softmax
+from quack_tutorial.kernels.tuned.norm import LayerNorm, RMSNorm
+from quack_tutorial.kernels.tuned.norm_backward import RMSNormBackward
+from quack_tutorial.kernels.tuned.softmax import Softmax, SoftmaxBackward
 
 DTYPES = ("float32", "bfloat16", "float16")
 
@@ -142,6 +144,37 @@ def test_rows_read_again_from_shared_memory_are_right_for_hard_values(config, dt
     assert reference.cross_entropy_error(exact, target, loss, "float32", -100) <= 1
     assert np.isnan(numbers(dx)[[0, 2, 3]]).all() and (numbers(dx)[7] == 0).all()
     assert reference.cross_entropy_backward_error(exact, target, 1.0, numbers(dx), dtype) <= 1
+
+
+@pytest.mark.parametrize("dtype, weight_dtype", [("float32", "bfloat16"), ("bfloat16", "float32")])
+def test_the_last_block_of_a_cluster_may_have_less_of_a_row_in_shared_memory(dtype, weight_dtype):
+    M, N = 5, 2072  # 518 or 259 vectors: those of four blocks are 130, 130, 130, 128 or 65, 65, 65, 64
+    config, rng = Config(64, 64, 4, stages=1), np.random.default_rng(8)
+    (x, exact), (dy, exact_dy) = (make(rng.standard_normal((M, N)), dtype) for _ in range(2))
+    w, exact_w = make(rng.standard_normal(N), weight_dtype)
+
+    def found(kernel, before, after, **more):
+        out = poisoned((M, N), dtype)
+        run = simulate(kernel(DslType(dtype), N, config=config, **more), *before, out, *after)
+        assert run.ok, run
+        return numbers(out)
+
+    mean, rstd, parts = np.zeros(M, np.float32), np.zeros(M, np.float32), np.full((2, N), np.nan, np.float32)
+    y = found(RMSNorm, (x, w, None, None), (None, rstd, 1e-6))
+    assert reference.rmsnorm_error(exact, y, dtype, exact_w) <= 1
+    for stages in (1, 2):
+        config = Config(64, 64, 4, stages)
+        dx = found(RMSNormBackward, (x, w, dy, None, rstd), (parts, None), weight_dtype=DslType(weight_dtype))
+        assert reference.rmsnorm_dx_error(exact, exact_dy, dx, dtype, exact_w, rstd=rstd) <= 1
+        dw = parts.astype(np.float64).sum(0)
+        assert reference.rmsnorm_dw_error(exact, exact_dy, dw, "float32", rstd=rstd) <= 1
+    config = Config(64, 64, 4, stages=1)
+    y = found(LayerNorm, (x, w, None), (mean, rstd, 1e-5))
+    assert reference.layernorm_error(exact, y, dtype, exact_w) <= 1
+    y, exact_y = make(reference.softmax(exact), dtype)
+    assert reference.softmax_backward_error(exact_y, exact_dy, found(SoftmaxBackward, (y, dy), ()), dtype) <= 1
+    with pytest.raises(ValueError, match="has no equal pieces"):
+        Softmax(DslType(dtype), N, config=config)
 
 
 @pytest.mark.parametrize("dtype", ("bfloat16", "float16"))

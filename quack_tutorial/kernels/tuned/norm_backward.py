@@ -109,7 +109,9 @@ class NormBackward(RowKernel):
         # Where all of a row is in vectors, threads add up the sums of the block's rows through shared memory.
         in_vectors = promise == "aligned" and tile.singles == 0 and tile.vector_size >= 4
         self.sums_through_smem = tile.rows_per_block > 1 and in_vectors
-        whole = weight_dtype is not None and tile.width * weight_dtype.width % (8 * VECTOR_BYTES) == 0
+        whole = weight_dtype is not None and not any(
+            n * weight_dtype.width % (8 * VECTOR_BYTES) for n in (tile.width, N)
+        )
         self.weights = RowWeights(tile)
         self.weight_pipeline = RowPipeline(weight_dtype, tile, tensors=1, stages=int(config.stages == 1 and whole))
         self.part_tile = tile.beside(wide=promise == "aligned" and N % 4 == 0)

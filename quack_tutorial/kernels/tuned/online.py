@@ -71,6 +71,8 @@ class SharedRow(RowPipeline):
         super().__init__(dtype, tile, tensors=1, stages=tile.config.stages)
         self.width = tile.width  # none of its threads reads past that
         if self.stages:
+            if self.last_is_shorter:
+                tile.config.refuse(f"a row of {tile.N} elements has no equal pieces, so stages must be 0")
             of_part = replace(tile.config, blocks_per_row=1, stages=0, vectors_at_once=AT_ONCE // tile.vector_size)
             self.pieces = RowTile(dtype, tile.width, "aligned", of_part)
 

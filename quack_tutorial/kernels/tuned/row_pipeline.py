@@ -14,9 +14,9 @@ A block of one turn takes one stage. Where threads read the row twice, 16 elemen
 that more blocks fit on an SM and some load while others exchange their sums: softmax of 262144 bfloat16 columns went from 0.92 to
 0.99 of a copy's speed on an H200.
 
-Bulk copies move multiples of 16 bytes from addresses that are: "aligned" rows whose pieces are equal. Of rows that start anywhere
-they bring the vectors, from the first such address on, if a block's rows all start alike (then each element has the same place in
-every turn). The few others, at the row's ends, come to registers, a turn ahead as well."""
+Bulk copies move multiples of 16 bytes from addresses that are: "aligned" rows of whole vectors, of which a cluster's last block may
+have fewer. Of rows that start anywhere they bring the vectors, from the first such address on, if a block's rows all start alike
+(then each element has the same place in every turn). The few others, at the row's ends, come to registers, a turn ahead as well."""
 
 from typing import Any, NamedTuple
 
@@ -48,6 +48,7 @@ class RowPipeline:
         self.ahead = max(1, self.stages - 1)
         # What threads read as a whole ends in zeros, as long as all of them together read: none has to ask where the row ends.
         self.width = tile.threads_per_row * tile.vectors * tile.vector_size
+        self.last_is_shorter = tile.has_head or tile.width * tile.pieces > tile.N
         if self.stages:
             refuse_unmovable(tile)
 
@@ -86,7 +87,7 @@ class RowPipeline:
                 cute.arch.mbarrier_init(mbar + number, 1)
             cute.arch.mbarrier_init_fence()
         # What no copy brings, behind the last element of a row, is 0.
-        filled = self.tile.has_head or self.width > self.tile.width
+        filled = self.last_is_shorter or self.width > self.tile.width
         for slot in cutlass.range_constexpr(self.stages * self.tensors if filled else 0):
             copied = self.copied(place)
             tail = cute.make_tensor(sX.iterator + slot * self.width + copied, cute.make_layout(self.width))
@@ -101,7 +102,7 @@ class RowPipeline:
 
     def copied(self, place):
         """How many elements of its part of a row a block gets from bulk copies."""
-        if self.tile.has_head:
+        if self.last_is_shorter:
             return cutlass.min(self.tile.width, place.body - place.piece * self.tile.width)
         return self.tile.width
 
@@ -145,12 +146,12 @@ class RowPipeline:
 def refuse_unmovable(tile):
     """ValueError where bulk copies cannot bring the rows of a tile to shared memory.
 
-    They move whole vectors of aligned rows whose pieces are equal. Of rows that start anywhere, those of a kernel whose blocks go
-    through rows that start alike (`sums_columns`), with vectors in each piece wherever the row starts.
+    They move whole vectors: of aligned rows that are nothing else; and, of a kernel whose blocks go through rows that start alike
+    (`sums_columns`), those of rows that start anywhere. Each piece must have some.
     """
-    whole = tile.promise == "aligned" and tile.width * tile.pieces == tile.N
-    alike = tile.has_head and tile.sums_columns and tile.in_last > 0
-    if not (whole or alike) or tile.rows_per_block > 1:
+    whole = tile.promise == "aligned" and tile.vector_size > 1 and tile.singles == 0
+    alike = tile.has_head and tile.sums_columns
+    if not (whole or alike) or tile.in_last <= 0 or tile.rows_per_block > 1:
         places = f"{tile.pieces} pieces, {tile.rows_per_block} a block"
         raise ValueError(f"rows of {tile.N} elements in {places}, {tile.promise}: bulk copies cannot move them")
     if tile.config.blocks_together > 1:

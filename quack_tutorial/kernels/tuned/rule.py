@@ -32,7 +32,10 @@ LEAST_CLUSTER_BYTES = 15 * KB  # that a cluster of different rows moves: an H200
 class Spread(NamedTuple):
     """What a forward kernel, or a gradient that needs its row once, asks for; pairs are of 16 bits and of float32."""
 
-    held: tuple = (4, 4)  # vectors of a thread, of one tensor
+    held: tuple = (
+        (4,),
+        (4,),
+    )  # vectors of a thread, of one tensor: the first of these that leaves the fewest places empty
     block_bytes: int = 24 * KB  # of a row, in a block's registers
     shared_from: tuple = (NEVER, NEVER)  # bytes of a row that waits in shared memory
     piece_bytes: int = 40 * KB  # of a row, in a block's shared memory
@@ -41,19 +44,22 @@ class Spread(NamedTuple):
     rows_each: int = 1  # of a thread, where a warp has a row: for weights that it loads once
     together: int = 0  # blocks of different rows that start as a cluster, if rows are short
     least: tuple = (8, 8)  # threads of a row
+    uneven: bool = False  # whether the last of the pieces in shared memory may be shorter
 
 
 SPREADS = {
-    "softmax": Spread(held=(3, 4), shared_from=(128 * KB, NEVER)),
-    "softmax backward": Spread(held=(3, 2), block_bytes=16 * KB, shared_from=(128 * KB, NEVER), together=2),
-    "rmsnorm": Spread(block_bytes=16 * KB, shared_from=(32 * KB, 256 * KB), together=1),
+    "softmax": Spread(held=((3,), (4,)), shared_from=(128 * KB, NEVER)),
+    "softmax backward": Spread(held=((3,), (2,)), block_bytes=16 * KB, shared_from=(128 * KB, NEVER), together=2),
+    # In gradients, too, the last piece may be shorter. LayerNorm and softmax's gradient are quicker from registers then, and
+    # softmax and the fused loss read their pieces as rows of their own.
+    "rmsnorm": Spread(block_bytes=16 * KB, shared_from=(32 * KB, 256 * KB), together=1, uneven=True),
     "rmsnorm residual": Spread(block_bytes=16 * KB),
     # y is in registers, in float32, until its maximum is known. A block of 128 columns is 16 or 32 neighbouring threads'.
     "rmsnorm-quantized": Spread(),
     "rmsnorm-quantized blocks": Spread(least=(16, 32)),
     # Its row is needed three times.
     "layernorm": Spread(
-        held=(3, 4),
+        held=((3, 4), (4,)),
         block_bytes=16 * KB,
         shared_from=(12 * KB, 16 * KB),
         piece_bytes=32 * KB,
@@ -62,7 +68,7 @@ SPREADS = {
         rows_each=2,
         together=1,
     ),
-    "cross-entropy fused": Spread(held=(6, 4), shared_from=(64 * KB, NEVER), together=2),
+    "cross-entropy fused": Spread(held=((6,), (4,)), shared_from=(64 * KB, NEVER), together=2),
 }
 
 
@@ -99,9 +105,9 @@ class Row(NamedTuple):
         """How many blocks it has if each has `most` bytes of its vectors."""
         return clusters_for(self.vectors * VECTOR_BYTES, most)
 
-    def can_be_copied(self, blocks):
-        """Whether bulk copies can bring it to so many blocks, whole."""
-        return self.has_clusters and self.promise == "aligned" and divides(blocks, self.width, self.N)
+    def can_be_copied(self, equal=1):
+        """Whether bulk copies can bring it to blocks, whole, and in so many `equal` pieces."""
+        return self.has_clusters and self.promise == "aligned" and divides(equal, self.width, self.N)
 
     def stages(self, vectors, threads):
         """How many stages of a gradient have a place in a block, whose threads read so many vectors of x, and of dy, as a whole."""
@@ -115,7 +121,7 @@ def row_at_once(row, spread):
     blocks, pieces = row.blocks(spread.block_bytes), row.blocks(spread.piece_bytes)
     if not row.has_clusters and row.bytes <= (128 * KB, 192 * KB)[k]:  # as far as 1024 threads have registers for it
         blocks = 1
-    if row.bytes > spread.shared_from[k] and row.can_be_copied(pieces):
+    if row.bytes > spread.shared_from[k] and row.can_be_copied(1 if spread.uneven else pieces):
         held = row.vectors / pieces
         most, least = threads_for(held / spread.piece_held[pieces > 1]), threads_for(held / (18, 32)[k])
         few = min(256, spread.piece_threads)  # where a piece is too long for one more warp or two to help
@@ -124,7 +130,9 @@ def row_at_once(row, spread):
     if blocks > 1:
         threads = filled(row.vectors / blocks, range(4, (9, 17)[k]), 256, UNEVEN)[0]
         return Config(threads, threads, blocks)
-    threads = min(1024, max(spread.least[k], threads_for(row.vectors / spread.held[k])))
+    held = spread.held[k] if row.promise == "aligned" else spread.held[k][:1]
+    found = [min(1024, max(spread.least[k], threads_for(row.vectors / vectors))) for vectors in held]
+    threads = min(found, key=lambda threads: threads * math.ceil(row.vectors / threads))
     each = spread.rows_each if threads <= 32 and row.promise == "aligned" else 1
     config = Config(threads, block_of(threads), rows_each=each)
     moved = spread.together * config.rows_per_block * row.bytes * 2  # read and written
@@ -157,7 +165,7 @@ def norm_backward(row, sums):
     elif vectors / held > 768:
         held = 4
     threads = min(most, max(32 if blocks > 1 else 8, threads_for(vectors / held)))
-    stages = row.can_be_copied(blocks) and min(stages, row.stages(vectors, threads))
+    stages = row.can_be_copied() and min(stages, row.stages(vectors, threads))
     return Config(threads, threads, blocks, int(stages))
 
 
