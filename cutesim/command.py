@@ -133,12 +133,12 @@ def _bounds(text: str):
     return Bounds(orders=10**9, seconds=number) if text.endswith("s") else Bounds(orders=number, seconds=float("inf"))
 
 
-def run(args, name="cutesim check", show=None, **options) -> int:
-    """Simulate, judge, print; returns the exit status. `name` is the command that was typed, `show(args, outcome)` shows more."""
+def run(args, name="cutesim check") -> int:
+    """Simulate, judge, print; returns the exit status. `name` is the command that was typed."""
     if ".py" not in args.target:
         print(f"{name}: {args.target!r} is no file: write FILE.py or FILE.py:function", file=sys.stderr)
         return 2
-    options |= {"schedule": args.schedule, "blocks": args.blocks}
+    options = {"schedule": args.schedule, "blocks": args.blocks}
     options |= {"dynamic": True} if args.dynamic else {}
     options |= {"orders": args.orders} if args.orders else {}
     try:
@@ -157,8 +157,6 @@ def run(args, name="cutesim check", show=None, **options) -> int:
     if args.delays:
         written = delays.write(outcome.runs, args.delays)
         print("\n".join(written), file=sys.stdout if form == "text" else sys.stderr)
-    if show is not None:
-        show(args, outcome)
     if outcome.ended:
         print(f"{name}: {outcome.ended}", file=sys.stderr)
     return outcome.status

@@ -75,9 +75,8 @@ class Group:
     pending: list = field(default_factory=list)  # cp.async groups of this warp, oldest first
     open_group: list = field(default_factory=list)
     smem_top: int = 0  # next free byte of the block's shared memory
-    cluster_generation: int = (
-        -1
-    )  # of the cluster barrier that this group has arrived at; negative: at none since it has waited, or ever
+    # of the cluster barrier that this group has arrived at; negative: at none since it has waited, or ever
+    cluster_generation: int = -1
     bulk_open: list = field(default_factory=list)  # bulk stores not yet committed to a group
     bulk_groups: list = field(default_factory=list)
     early: np.ndarray | None = None  # lanes that the kernel before this one may not have ended for, None = no lane
@@ -293,19 +292,18 @@ def fail(kind: str, message: str, *, lines: tuple = (), **facts) -> SimulationEr
     return SimulationError(Finding(kind, text, tuple(lines), **facts))
 
 
+def counted(number: int, what: str) -> str:
+    """ "1 word", "2 words"."""
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
 def refused(message: str, **facts) -> SimulationError:
     """What the language has not, or a mistake of the reader's: kind "language"."""
     return fail("language", message, **facts)
 
 
-WELL_KNOWN = {
-    "Value",
-    "TensorSSA",
-    "Tensor",
-    "CoordinateTensor",
-    "Layout",
-    "Pointer",
-}  # known is where the DSL takes them
+# Of these it is known where the DSL takes them.
+WELL_KNOWN = {"Value", "TensorSSA", "Tensor", "CoordinateTensor", "Layout", "Pointer"}
 
 
 def wrong_kind(message: str, x) -> Exception:

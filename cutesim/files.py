@@ -41,19 +41,9 @@ from cutesim.memory.arguments import Array, as_array
 from cutesim.simulation import LOOKED_FOR, simulate, watched
 from cutesim.values.numeric import BFloat16
 
-TYPES = {
-    "f64": "float64",
-    "f32": "float32",
-    "f16": "float16",
-    "bf16": "bfloat16",
-    "i64": "int64",
-    "i32": "int32",
-    "i16": "int16",
-    "i8": "int8",
-    "u32": "uint32",
-    "u8": "uint8",
-    "bool": "bool",
-}
+BITS = {"float": (64, 32, 16), "int": (64, 32, 16, 8), "uint": (32, 8)}
+TYPES = {f"{kind[0]}{bits}": f"{kind}{bits}" for kind, widths in BITS.items() for bits in widths}
+TYPES |= {"bf16": "bfloat16", "bool": "bool"}
 LONG = {long: long for long in TYPES.values()} | {"fp64": "float64", "fp32": "float32", "fp16": "float16"} | TYPES
 WORDS = {"true": True, "false": False, "none": None}
 MOST_ELEMENTS = 2**28  # of a tensor: 2 GB in float64

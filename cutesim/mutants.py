@@ -45,39 +45,19 @@ from cutesim.simulation import simulate
 
 KINDS = ("barrier", "fence", "mbarrier", "count", "group", "predicate", "index", "slot", "shuffle")
 LANGUAGE = ("layout", "mode", "type")
-REMOVED = {
-    "barrier": "barrier",
-    "sync_threads": "barrier",
-    "sync_warp": "barrier",
-    "barrier_arrive": "barrier",
-    "cluster_arrive": "barrier",
-    "cluster_arrive_relaxed": "barrier",
-    "cluster_wait": "barrier",
-    "griddepcontrol_wait": "barrier",
-    "mbarrier_init": "mbarrier",
-    "mbarrier_arrive": "mbarrier",
-    "mbarrier_arrive_and_expect_tx": "mbarrier",
-    "mbarrier_expect_tx": "mbarrier",
-    "mbarrier_wait": "mbarrier",
-    "cp_async_commit_group": "group",
-    "cp_async_wait_group": "group",
-    "cp_async_bulk_commit_group": "group",
-    "cp_async_bulk_wait_group": "group",
+# The calls that are removed, by kind.
+CALLS = {
+    "barrier": "barrier sync_threads sync_warp barrier_arrive cluster_arrive cluster_arrive_relaxed cluster_wait "
+    "griddepcontrol_wait",
+    "mbarrier": "mbarrier_init mbarrier_arrive mbarrier_arrive_and_expect_tx mbarrier_expect_tx mbarrier_wait",
+    "group": "cp_async_commit_group cp_async_wait_group cp_async_bulk_commit_group cp_async_bulk_wait_group",
 }
+REMOVED = {name: kind for kind, calls in CALLS.items() for name in calls.split()}
 EXPECTS = ("mbarrier_arrive_and_expect_tx", "mbarrier_expect_tx")
 SHUFFLES = ("shuffle_sync_bfly", "shuffle_sync_up", "shuffle_sync_down")
 WIDTHS = {"warp_reduce": (2, "width"), "warp_reduction": (None, "threads_in_group")}
-ACCESSES = {
-    "copy",
-    "autovec_copy",
-    "store_async_dsmem",
-    "atomic_add",
-    "load",
-    "store",
-    "mbarrier_init",
-    "mbarrier_arrive",
-}
-ACCESSES |= {"mbarrier_arrive_and_expect_tx", "mbarrier_wait"}
+ACCESSES = "copy autovec_copy store_async_dsmem atomic_add load store mbarrier_init mbarrier_arrive".split()
+ACCESSES += ["mbarrier_arrive_and_expect_tx", "mbarrier_wait"]
 WEAKER = {ast.Lt: ("<", "<="), ast.Gt: (">", ">=")}
 
 
@@ -403,9 +383,8 @@ def applied(mutant: Mutant, modules=(), functions=None):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / Path(mutant.file).name
         path.write_text(mutant.text(source), encoding="utf-8")
-        compile(
-            path.read_text(encoding="utf-8"), str(path), "exec"
-        )  # an edit that is no Python is a fault of this suite
+        # an edit that is no Python is a fault of this suite
+        compile(path.read_text(encoding="utf-8"), str(path), "exec")
         if functions is None:
             functions = [f for module in modules for f in functions_of(module, mutant.file)]
         codes = [function.__code__ for function in functions]

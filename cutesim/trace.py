@@ -57,9 +57,8 @@ class Op(IntEnum):
     # arg = bytes expected (expect_tx), arg2 = phase number that it counts for; `sources` = mbarriers of blocks beyond its scope
     MBARRIER_ARRIVE = 18
     MBARRIER_EXPECT = 19  # arg = bytes
-    MBARRIER_WAIT = (
-        20  # reached the wait; arg = parity waited for, arg2 = 1 if it asked and the answer was no, 2 if yes
-    )
+    # reached the wait; arg = parity waited for, arg2 = 1 if it asked and the answer was no, 2 if yes
+    MBARRIER_WAIT = 20
     MBARRIER_RESUME = 21  # went on; arg = parity, arg2 = completed phase number it acquired (-1: none)
     CLUSTER_ARRIVE = 22  # arg = 1 if relaxed, arg2 = generation
     CLUSTER_WAIT = 23  # arg2 = generation
@@ -315,8 +314,7 @@ class TraceRecorder:
         return index
 
     def tensor(self, info: TensorInfo) -> int:
-        self.tensors.append(info)
-        return len(self.tensors) - 1
+        return _added(self.tensors, info)
 
     def event(
         self,
@@ -338,37 +336,12 @@ class TraceRecorder:
     ) -> int:
         """Append one row; returns its step. `addresses`, `sources`, `values` are (32,) arrays or None."""
         step = len(self.rows)
-        address_row = source_row = value_row = -1
-        if addresses is not None:
-            address_row = len(self.address_rows)
-            self.address_rows.append(addresses)
-        if sources is not None:
-            source_row = len(self.address_rows)
-            self.address_rows.append(sources)
-        if values is not None and (self.record_values or op == Op.STORE):  # stores tell a harmless race from a real one
-            value_row = len(self.value_rows)
-            self.value_rows.append(values)
+        if op != Op.STORE and not self.record_values:
+            values = None  # a store's tell a harmless race from a real one
+        held = _added(self.address_rows, addresses), _added(self.address_rows, sources), _added(self.value_rows, values)
         launch = len(self.launches) - 1
-        self.rows.append(
-            (
-                step,
-                launch,
-                block,
-                warp,
-                line,
-                call,
-                int(op),
-                int(space),
-                tensor,
-                mask,
-                nbytes,
-                address_row,
-                source_row,
-                value_row,
-                arg,
-                arg2,
-            )
-        )
+        head = step, launch, block, warp, line, call, int(op), int(space), tensor, mask, nbytes
+        self.rows.append((*head, *held, arg, arg2))
         return step
 
     def finish(self) -> Trace:
@@ -383,6 +356,14 @@ class TraceRecorder:
             tuple(self.printed),
             tuple(self.calls),
         )
+
+
+def _added(table: list, row) -> int:
+    """The number that a row gets in its table; -1 for None, which is none."""
+    if row is None:
+        return -1
+    table.append(row)
+    return len(table) - 1
 
 
 @dataclass(frozen=True)

@@ -187,4 +187,4 @@ def test_ipython_shows_the_sentence_alone():
 
 
 def test_pythons_import_is_left_as_it_is():
-    assert builtins.__import__ is not loading.answering_import
+    assert builtins.__import__.__module__ != loading.__name__

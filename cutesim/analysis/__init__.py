@@ -8,16 +8,16 @@
 | `unwritten`            | reads of shared memory that nobody has written                          |
 | `requests`             | sectors and wavefronts of each warp request                             |
 | `traffic`              | sectors, bytes and banks, by line, by tensor and in all                 |
-| `exchange`             | shuffles, barriers, bytes between blocks                                |
+| `exchange`             | shuffles, bytes between blocks                                          |
 | `rounding`             | whether a wrong number is a wrong formula's, or a right one's rounding  |
 | `table`                | tables of counts, which print as text                                       |
 """
 
-from .exchange import Chain, ShuffleGraph, barrier_counts, dsmem_matrix, shuffle_graph
+from .exchange import Chain, ShuffleGraph, dsmem_matrix, shuffle_graph
 from .races import races
 from .requests import REQUEST, requests
 from .table import Summary, Table
-from .traffic import bank_conflicts, bytes_moved, hot_lines, sectors_per_request, summary
+from .traffic import bank_conflicts, bytes_moved, sectors_per_request, summary
 
 __all__ = [
     "REQUEST",
@@ -26,10 +26,8 @@ __all__ = [
     "Summary",
     "Table",
     "bank_conflicts",
-    "barrier_counts",
     "bytes_moved",
     "dsmem_matrix",
-    "hot_lines",
     "races",
     "requests",
     "sectors_per_request",

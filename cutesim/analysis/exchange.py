@@ -1,10 +1,9 @@
-"""How threads exchange values and wait for each other: shuffles in a warp, barriers, bytes between blocks.
+"""How threads exchange values and wait for each other: shuffles in a warp, bytes between blocks.
 
 | function         | says                                                                      |
 |------------------|---------------------------------------------------------------------------|
 | `shuffle_graph`  | who read whom in each round, and whose values each lane then holds         |
 | `dsmem_matrix`   | bytes from block to block of a cluster                                     |
-| `barrier_counts` | how often warps, blocks and clusters were made to wait                     |
 
 Not covered: values; what lanes do with what they receive (a reduction is assumed: received and own are combined).
 """
@@ -18,8 +17,7 @@ import numpy as np
 from cutesim.trace import SMEM_BLOCK_BITS, Op, ShuffleKind, Space, Trace
 
 from .accesses import LANES, lane_bits
-from .ordering import cluster_index
-from .table import Summary, Table
+from .table import Table
 
 
 @dataclass(frozen=True)
@@ -161,27 +159,3 @@ def dsmem_matrix(trace: Trace) -> np.ndarray:
             chosen["bytes"][row].astype(np.int64),
         )
     return matrix
-
-
-def barrier_counts(trace: Trace) -> Summary:
-    """How often the kernel waited, by what it waited for, over the whole trace.
-
-    block_barriers and cluster_barriers count completed barriers, once for all that take part; sync_warps, mbarrier_waits and
-    wait_groups count warp instructions.
-    """
-    events = trace.events
-    count = lambda op: int((events["op"] == int(op)).sum())  # noqa: E731
-    resumed = events[events["op"] == int(Op.BARRIER_RESUME)]
-    blocks = np.stack([resumed[name].astype(np.int64) for name in ("launch", "block", "arg", "arg2")], axis=1)
-    clusters = []
-    for number, launch in enumerate(trace.launches):
-        mine = events[(events["op"] == int(Op.CLUSTER_RESUME)) & (events["launch"] == number)]
-        index = cluster_index(launch, mine["block"].astype(np.int64))
-        clusters += {(number, int(c), int(g)) for c, g in zip(index, mine["arg2"])}
-    return Summary(
-        block_barriers=len(np.unique(blocks, axis=0)),
-        sync_warps=count(Op.SYNC_WARP),
-        cluster_barriers=len(clusters),
-        mbarrier_waits=count(Op.MBARRIER_RESUME),
-        wait_groups=count(Op.WAIT_GROUP),
-    )

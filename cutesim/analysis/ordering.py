@@ -50,11 +50,8 @@ GROUP_OPS = (Op.ASYNC_COPY, Op.BULK_COPY, Op.COMMIT_GROUP, Op.WAIT_GROUP)
 REPLAYED = (*WARP_OPS, *MBARRIER_OPS, *GROUP_OPS, Op.STORE_ASYNC, Op.FENCE, Op.ASYNC_DONE, Op.EXIT)
 LOCATIONS = -1  # the vector of a clock that has an entry for each address of atomics
 MOST_ATOMICS = 1000  # that are followed one by one where there is no fence
-ACQUIRE, RELEASE, NARROWER = (
-    1,
-    2,
-    4,
-)  # an atomic's `arg`: two bits, and by how many levels its scope is less than GRID_LEVEL
+# An atomic's `arg`: two bits, and by how many levels its scope is less than GRID_LEVEL.
+ACQUIRE, RELEASE, NARROWER = 1, 2, 4
 # How far a fence reaches: two threads of one block, of one cluster, or any.
 BLOCK_LEVEL, CLUSTER_LEVEL, GRID_LEVEL = range(3)
 FENCE_LEVEL = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cutesim.context import is_own
+from cutesim.context import counted, is_own
 from cutesim.trace import SMEM_BLOCK_BITS, FenceKind, Finding, Op
 
 from .accesses import Kind, Role
@@ -142,7 +142,7 @@ def report(trace, order, race: Race) -> Finding:
 def _race(trace, order, race: Race, events) -> str:
     space = "shared memory" if race.shared else "global memory"
     of = "" if race.shared or race.tensor < 0 else f" of {trace.tensors[race.tensor].name}"
-    head = f"Race ({HAZARDS[race.hazard]}) on {space}, {_count(race.words, 'word')}{of}: "
+    head = f"Race ({HAZARDS[race.hazard]}) on {space}, {counted(race.words, 'word')}{of}: "
     if race.events[0] == race.events[1]:
         verb = "initialise" if race.roles[0] == Role.INIT else "write"
         return (
@@ -168,7 +168,7 @@ def _where(race: Race) -> str:
     if race.scope >= CLUSTER:
         return ""
     others = race.block_count - 1
-    also = f", and the same in {_count(others, 'other block')}" if others > 0 else ""
+    also = f", and the same in {counted(others, 'other block')}" if others > 0 else ""
     return f" (block {race.blocks[0]}{also})"
 
 
@@ -235,15 +235,13 @@ ONE_CHANGE_LOST = (
 
 def _changed_on_one_line(trace, order, race: Race) -> bool:
     """Whether one line reads an element and writes it, and another thread does so, too: no barrier mends that."""
-    events = trace.events
     reader = next((k for k in (0, 1) if race.kinds[k] == Kind.READ), None)
     if reader is None or race.lines[0] != race.lines[1] or race.hazard == 2:
         return False
     at, lane = race.events[reader], race.threads[reader] % 32
-    later = np.arange(at + 1, len(events), dtype=np.int64)
-    mine = later[(order.warp_of[later] == order.warp_of[at]) & (events["line"][later] == events["line"][at])]
-    stores = mine[events["op"][mine] == int(Op.STORE)]
-    places = [trace.addresses[int(events["addresses"][row])][lane] for row in (at, *stores[:1])]
+    later = _after(trace, order, at)
+    stores = later[(later["line"] == race.lines[0]) & (later["op"] == Op.STORE)]
+    places = [trace.addresses[int(event["addresses"])][lane] for event in (trace.events[at], *stores[:1])]
     return len(places) == 2 and places[0] == places[1]
 
 
@@ -278,7 +276,7 @@ def _before_arrival(trace, order, race: Race, events) -> str:
         wait, allowed = held
         where = trace.line(trace.events[wait]).where
         if trace.events["step"][wait] < events[1]["step"]:
-            why = f"{name}({allowed}) at {where} lets {_count(allowed, 'group')} stay under way: is that too many?"
+            why = f"{name}({allowed}) at {where} lets {counted(allowed, 'group')} stay under way: is that too many?"
             if not allowed:
                 commit = name.replace("wait", "commit")
                 why = f"{name} at {where} waits for committed groups alone: is cute.arch.{commit}() missing before it?"
@@ -452,11 +450,9 @@ def _has_clusters(trace, event) -> bool:
     return max(trace.launches[int(event["launch"])].cluster) > 1
 
 
-def _between(trace, order, race: Race):
-    """The events of the second thread's warp between the two, where both are of that warp."""
-    low, high = sorted(race.events)
-    inside = np.arange(low + 1, high, dtype=np.int64)
-    return trace.events[inside[order.warp_of[inside] == order.warp_of[race.events[1]]]]
+def _after(trace, order, event: int, end: int | None = None):
+    """The events of the same warp after one, as far as another."""
+    return trace.events[event + 1 : end][order.warp_of[event + 1 : end] == order.warp_of[event]]
 
 
 def _barriers_apart(trace, order, race: Race) -> str | None:
@@ -529,7 +525,7 @@ def _call(trace, event) -> str:
 
 
 def _exchange_between(trace, order, race: Race) -> str | None:
-    found = _between(trace, order, race)
+    found = _after(trace, order, *sorted(race.events))
     found = found[np.isin(found["op"], [int(op) for op in EXCHANGES])]
     if not len(found):
         return None
@@ -538,16 +534,13 @@ def _exchange_between(trace, order, race: Race) -> str | None:
 
 
 def _relaxed_between(trace, order, race: Race) -> bool:
-    low, high = sorted(race.events)
-    events = trace.events[low + 1 : high]
-    mine = order.warp_of[low + 1 : high] == order.warp_of[low]
-    return bool(((events["op"] == Op.CLUSTER_ARRIVE) & (events["arg"] == 1) & mine).any())
+    events = _after(trace, order, *sorted(race.events))
+    return bool(((events["op"] == Op.CLUSTER_ARRIVE) & (events["arg"] == 1)).any())
 
 
 def _fenced(trace, order, event: int) -> bool:
-    later = trace.events[event + 1 :]
-    mine = order.warp_of[event + 1 :] == order.warp_of[event]
-    return bool(((later["op"] == Op.FENCE) & (later["arg"] == FenceKind.MBARRIER_INIT) & mine).any())
+    later = _after(trace, order, event)
+    return bool(((later["op"] == Op.FENCE) & (later["arg"] == FenceKind.MBARRIER_INIT)).any())
 
 
 def report_proxy(trace, race: Race) -> Finding:
@@ -569,7 +562,7 @@ def report_proxy(trace, race: Race) -> Finding:
     user = f"the bulk copy at {places[1]}" if events[1]["op"] == Op.BULK_COPY else f"wgmma, waited for at {places[1]},"
     message = (
         f"Missing proxy fence: {user} {verb} {space} that thread {race.threads[0]} wrote at "
-        f"{places[0]} ({_count(race.words, 'word')}, block {race.blocks[0]}); the async proxy needs "
+        f"{places[0]} ({counted(race.words, 'word')}, block {race.blocks[0]}); the async proxy needs "
         f"cute.arch.{fence} {_fence_place(race)}."
     )
     where = _with_callers(trace, events)
@@ -660,7 +653,3 @@ def report_start(trace, table, rows) -> Finding:
     )
     threads = (int(event["warp"]) * 32 + int(table.lane[rows[0]]),)
     return Finding("peer not started", message, (line,), owner, threads, (int(table.address[rows[0]]),), len(rows))
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}{'s' * (n != 1)}"

@@ -583,9 +583,8 @@ def _remote(trace, table: Accesses) -> np.ndarray:
     owner = table.address >> SMEM_BLOCK_BITS
     other = owner != trace.events["block"][table.event]
     copies = among(table.role, COPIES)
-    counting = (table.role == Role.PHASE) & (
-        table.kind == Kind.READ
-    )  # the mbarrier of a transfer; its bytes are looked at
+    # the mbarrier of a transfer; its bytes are looked at
+    counting = (table.role == Role.PHASE) & (table.kind == Kind.READ)
     return np.nonzero((other | copies) & ~counting)[0]
 
 

@@ -5,7 +5,6 @@
 | `sectors_per_request` | 32-byte sectors that each warp request to global memory touches, line by line  |
 | `bytes_moved`         | bytes read and written of each tensor, against what it holds                   |
 | `bank_conflicts`      | shared-memory wavefronts, and those beyond what the access width needs         |
-| `hot_lines`           | all of it by source line                                                       |
 | `summary`             | the totals                                                                     |
 
 All are counts of the simulated accesses of the source; the compiler may merge or drop some. `requests` says what a sector and a
@@ -114,26 +113,6 @@ def bank_conflicts(trace: Trace) -> Table:
         tuple(rows),
         {"requests": len(table), "wavefronts": waves, "excess": waves - ideal},
     )
-
-
-def hot_lines(trace: Trace) -> Table:
-    """Warp instructions of each line, most first, with the global bytes, sectors and excess wavefronts they cause."""
-    count = len(trace.lines)
-    instructions = (
-        np.bincount(trace.events["line"], minlength=count) if len(trace.events) else np.zeros(count, np.int64)
-    )
-    table, shared = requests(trace), _shared(trace)
-    nbytes, sectors = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    excess = np.zeros(count, np.int64)
-    np.add.at(nbytes, table["line"], table["bytes"])
-    np.add.at(sectors, table["line"], table["sectors"])
-    np.add.at(excess, shared["line"], shared["wavefronts"] - shared["ideal_wavefronts"])
-    order = [i for i in np.argsort(-instructions, kind="stable") if instructions[i]]
-    numbers = [(int(instructions[i]), int(nbytes[i]), int(sectors[i]), int(excess[i])) for i in order]
-    rows = tuple((trace.lines[i].where, *row, trace.lines[i].text) for i, row in zip(order, numbers))
-    names = ("instructions", "global bytes", "sectors", "excess wavefronts")
-    total = dict(zip(names, map(sum, zip(*numbers)))) if numbers else dict.fromkeys(names, 0)
-    return Table("Warp instructions by line", ("line", *names, "source"), rows, total)
 
 
 def summary(trace: Trace) -> Summary:

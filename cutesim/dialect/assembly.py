@@ -1,4 +1,4 @@
-"""llvm.inline_asm: a few PTX instructions at a time, for what CuTe DSL has no name for.
+"""llvm.inline_asm and cute.arch.inline_ptx: a few PTX instructions at a time, for what CuTe DSL has no name for.
 
 | instruction                                                        | here                                                 |
 |--------------------------------------------------------------------|------------------------------------------------------|
@@ -7,26 +7,35 @@
 | cvt, setp, selp, @p                                                | conversions, of two numbers in a register too; predicates |
 | ex2, lg2, rcp, rsqrt, sqrt, sin, cos, tanh .approx{.ftz}.f32        | within the documented error                           |
 | mapa, st.async, mbarrier.init, mbarrier.arrive{.expect_tx}         | as cute.arch has them, on addresses                   |
-| ld, st of .global and .shared{::cta}{.v2, .v4}                     | one access                                            |
+| ld, st of .global and .shared{::cta}{.v2, .v4}                     | one access, as of cute.copy, with its coordinates     |
+| cp.async.bulk.shared::cluster.global                               | cute.copy with CopyBulkG2SOp, by each active thread   |
+| createpolicy.fractional; a cache hint                              | a number, which each hint must be; no effect          |
 | atom, red; ld.acquire, st.release, and relaxed ones                | as cute.arch has atomics                             |
 | fence, membar, bar.warp.sync, griddepcontrol, cp.async groups, popc | as cute.arch has them; nanosleep does nothing         |
 
-An address is a number (`ptr.toint()`), as mapa gives one. Sources: PTX ISA 9.0. Anything else is refused by its opcode.
+An address is a pointer, or a number (`ptr.toint()`), as mapa gives one. Sources: PTX ISA 9.0. Anything else is refused by its
+opcode. Not covered: `predicate` and `read_write_args` of inline_ptx, another block's shared memory as a target of a bulk copy.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
 from cutesim.trace import Space
 
-from ..context import group, not_simulated, refused
+from ..context import any_of, fail, group, not_simulated, refused
+from ..layouts.layout import make_layout, size
 from ..machine import asynchronous, barriers, cluster, mbarriers, warps
 from ..machine.atomics import run_atomic
 from ..memory import pointers as m
+from ..memory.bounds import Place
+from ..memory.tensor import Tensor, contiguous_run, coordinate_spans, make_tensor
 from ..values import arithmetic, mathops, numeric
+from ..values.exact import contiguous
 from ..values.numeric import (
     BFloat16,
     Boolean,
@@ -51,18 +60,8 @@ TYPES = {
     if f"{kind}{bits}" in numeric.TYPES
 } | {"bf16": BFloat16, "pred": Boolean}
 OPERATORS = {"add": "+", "sub": "-", "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>"}
-COMPARISONS = {
-    "eq": "==",
-    "ne": "!=",
-    "lt": "<",
-    "le": "<=",
-    "gt": ">",
-    "ge": ">=",
-    "lo": "<",
-    "ls": "<=",
-    "hi": ">",
-    "hs": ">=",
-}
+COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+COMPARISONS |= {"lo": "<", "ls": "<=", "hi": ">", "hs": ">="}  # of unsigned numbers
 APPROXIMATE = {
     "ex2": np.exp2,
     "lg2": np.log2,
@@ -86,6 +85,8 @@ TO_WHOLE = {"rni": np.rint, "rmi": np.floor, "rpi": np.ceil, "rzi": np.trunc}
 ATOMICS = frozenset("add max min and or xor exch cas".split())
 ORDERED = frozenset("acquire release acq_rel relaxed volatile".split())
 SCOPES = frozenset("cta cluster gpu sys".split())
+POLICY = 0x0CAC4E  # what createpolicy gives: opaque, the same for every policy
+BULK = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
 STATEMENT = re.compile(r"(?:@(?P<not>!?)(?P<guard>[%$\w]+)\s+)?(?P<opcode>[a-z][\w.:]*)\s*(?P<operands>.*)", re.DOTALL)
 
 
@@ -106,12 +107,45 @@ def inline_asm(result, operands, text, constraints, **_):
     registers = {}
     given = list(operands or ())
     for i, x in enumerate(given):
-        registers[f"${len(results) + i}"] = x if isinstance(x, m.Pointer) else scalar(x)
+        registers[f"${len(results) + i}"] = _operand(x)
     for i, c in enumerate(c for c in constraints.replace(" ", "").split(",") if c and c[0].isdigit()):
         registers[f"${c}"] = registers[f"${len(results) + i}"]  # an operand that is also an output
-    machine = _Machine(registers, {f"${i}": t for i, t in enumerate(results)})
+    return _run(registers, results, text)
+
+
+def inline_ptx(ptx_code, *, write_only_types=None, read_only_args=None, **_):
+    """The same of a text in which `{$w0}`, `{$w1}`, ... are the results and `{$r0}`, `{$r1}`, ... the arguments."""
+    if not isinstance(ptx_code, str):
+        raise refused(f"inline_ptx takes the PTX as a string, got {type(ptx_code).__name__}")
+    types, args = tuple(write_only_types or ()), tuple(read_only_args or ())
+    if not ptx_code.strip():
+        raise not_simulated("inline_ptx of nothing")
+    text, named = _numbered(ptx_code, len(types))
+    if named != (set(range(len(types))), set(range(len(args)))):
+        raise refused(
+            f"inline_ptx of {len(types)} results and {len(args)} arguments, which are not those of {ptx_code.strip()}"
+        )
+    found = _run({f"${len(types) + i}": x for i, x in enumerate(map(_operand, args))}, types, text)
+    return tuple(found) if isinstance(found, Struct) else found
+
+
+@lru_cache(maxsize=256)
+def _numbered(text: str, results: int) -> tuple:
+    """The text with `$0`, `$1`, ... for results, then arguments; and the numbers of those that it names."""
+    named = [{int(number) for number in re.findall(rf"{{\${letter}(\d+)}}", text)} for letter in "wr"]
+    text = re.sub(r"{\$w(\d+)}", r"$\1", text)
+    return re.sub(r"{\$r(\d+)}", lambda found: f"${results + int(found[1])}", text), tuple(named)
+
+
+def _operand(x):
+    return x if isinstance(x, m.Pointer) else scalar(x)
+
+
+def _run(registers: dict, results: tuple, text: str):
+    """The results of the instructions of `text`."""
+    machine = _Machine(registers)
     for statement in _statements(text):
-        machine.run(statement)
+        machine.run(*statement)
     found = [machine.result(f"${i}", t, text) for i, t in enumerate(results)]
     return None if not found else found[0] if len(found) == 1 else Struct(found)
 
@@ -121,11 +155,22 @@ def extractvalue(result, struct, position, **_):
     return struct[at]
 
 
-def _statements(text: str) -> list[str]:
+@lru_cache(maxsize=512)
+def _statements(text: str) -> list[tuple]:
+    """(the guard or None, whether it is negated, the opcode, the operands) of each instruction."""
     text = re.sub(r"/\*.*?\*/", " ", re.sub(r"//[^\n]*", " ", text), flags=re.DOTALL).replace("$$", "")
     text = re.sub(r"\{([^{};]*)\}", r"<\1>", text)  # a vector of registers, which is no block
-    parts = re.split(r"[;{}]", text.replace("\t", " "))
-    return [part.strip() for part in parts if part.strip()]
+    made = []
+    for part in re.split(r"[;{}]", text.replace("\t", " ")):
+        statement = part.strip()
+        if not statement or statement.startswith(".reg"):
+            continue
+        found = STATEMENT.fullmatch(statement)
+        if not found:
+            raise not_simulated(f"inline_asm of {statement}")
+        operands = (part.strip() for part in re.split(r",(?![^<\[]*[>\]])", found["operands"]))
+        made.append((found["guard"], bool(found["not"]), found["opcode"], tuple(filter(None, operands))))
+    return made
 
 
 def _as(x, dtype) -> Value:
@@ -144,33 +189,24 @@ def _as(x, dtype) -> Value:
 class _Machine:
     """The registers of one asm, and what each instruction does to them."""
 
-    def __init__(self, registers: dict, outputs: dict):
-        self.registers, self.types = registers, dict(outputs)
+    def __init__(self, registers: dict):
+        self.registers = registers
 
     def result(self, name: str, dtype, text: str) -> Value:
         if name not in self.registers:
             raise not_simulated(f"inline_asm that does not write {name}: {' '.join(text.split())}")
         return _as(self.registers[name], dtype)
 
-    def run(self, statement: str) -> None:
-        if statement.startswith(".reg"):
-            _, kind, names = statement.replace(",", " ").split(None, 2)
-            for name in names.split():
-                self.types[name] = TYPES.get(kind.strip("."), Uint32)
+    def run(self, guard: str | None, negated: bool, opcode: str, operands: tuple) -> None:
+        if guard is None:
+            self.execute(opcode, operands)
             return
-        found = STATEMENT.fullmatch(statement)
-        if not found:
-            raise not_simulated(f"inline_asm of {statement}")
-        operands = [part.strip() for part in re.split(r",(?![^<\[]*[>\]])", found["operands"]) if part.strip()]
-        if found["guard"] is None:
-            self.execute(found["opcode"], operands)
-            return
-        holds = self.value(found["guard"], Boolean).a != 0
-        holds = ~holds if found["not"] else holds
+        holds = self.value(guard, Boolean).a != 0
+        holds = ~holds if negated else holds
         g, before = group(), dict(self.registers)
         g.push(holds)
-        if g.active().any():
-            self.execute(found["opcode"], operands)
+        if any_of(g.active()):
+            self.execute(opcode, operands)
         g.pop()
         for name, new in self.registers.items():
             if new is not before.get(name):
@@ -196,8 +232,8 @@ class _Machine:
         x, more = self.registers.get(name.strip()), int(offset or 0)
         if x is None:
             raise not_simulated(f"inline_asm with the address {text}")
-        if isinstance(x, m.Pointer) and (space is None or x.memspace is space):
-            if not more:
+        if isinstance(x, m.Pointer):
+            if not more and (space is None or x.memspace is space):
                 return x if x.dtype.itemsize == dtype.itemsize else x.recast(dtype)
             x = x.toint()
         address = _as(x, Int64) if x.dtype.width == 64 else convert(x, Int64)
@@ -208,12 +244,16 @@ class _Machine:
 
     # -- instructions
 
-    def execute(self, opcode: str, operands: list) -> None:
+    def execute(self, opcode: str, operands: tuple) -> None:
         base, *parts = opcode.split(".")
         dtype = TYPES.get(parts[-1]) if parts else None
         if base in WORDS and not set(parts[:-1]) <= WORDS[base]:
             raise not_simulated(f"inline_asm of {opcode}")
-        if base in PAIRED and parts and parts[-1] in ("f16x2", "bf16x2"):
+        if base in ("ld", "st") and ORDERED & set(parts) and dtype is not None:
+            self.ordered(base, parts, dtype, operands)
+        elif base in ("ld", "st") and "async" not in parts and dtype is not None and _space(parts) is not None:
+            self.access(base, parts, dtype, operands)
+        elif base in PAIRED and parts and parts[-1] in ("f16x2", "bf16x2"):
             self.paired(base, parts, operands)
         elif base in APPROXIMATE and dtype is Float32 and ("approx" in parts or base == "sqrt"):
             a = self.value(operands[1], Float32).a
@@ -251,12 +291,17 @@ class _Machine:
             self.set(operands[0], Value(dtype, np.where(self.value(operands[3], Boolean).a, yes.a, no.a)))
         elif base == "popc":
             self.set(operands[0], convert(arithmetic.popc(self.value(operands[1], dtype)), Uint32))
-        elif base in ("ld", "st") and ORDERED & set(parts) and dtype is not None:
-            self.ordered(base, parts, dtype, operands)
         elif base in ("atom", "red") and dtype is not None:
             self.atomic(base, parts, dtype, operands)
-        elif base in ("ld", "st") and "async" not in parts and dtype is not None and _space(parts) is not None:
-            self.access(base, parts, dtype, operands)
+        elif (
+            opcode.startswith("createpolicy.fractional.L2::evict_")
+            and 0 < float(operands[1] if operands[1:] else 1) <= 1
+        ):
+            self.set(operands[0], Value(Int64, np.array([[POLICY]], np.int64)))
+        elif opcode.removesuffix(".L2::cache_hint") == BULK:
+            for name in operands[4:]:
+                self.hint(name)
+            bulk(opcode, *(self.registers.get(name.strip("[] ")) for name in operands[:4]))
         elif opcode.startswith("mapa"):
             self.map_address(operands)
         elif opcode.startswith("st.async") and "mbarrier::complete_tx::bytes" in parts:
@@ -293,22 +338,35 @@ class _Machine:
 
     def access(self, base, parts, dtype, operands) -> None:
         """One load or store, of a vector of registers where it says .v2 or .v4."""
+        if "L2::cache_hint" in parts:
+            *operands, policy = operands
+            self.hint(policy)
         count = next((int(part[1]) for part in parts if part in ("v2", "v4")), 1)
         where, what = operands if base == "st" else operands[::-1]
         names = [name.strip() for name in what.strip("<>").split(",")]
-        space, offsets = _space(parts), np.arange(count, dtype=np.int64)
-        pointer = self.pointer(where, dtype, space)
+        space, nbytes = _space(parts), count * dtype.itemsize
+        pointer = self.registers.get(where.strip("[] "))
+        kept = isinstance(pointer, m.Pointer) and pointer.memspace is space and nbytes % pointer.dtype.itemsize == 0
+        pointer = pointer if kept else self.pointer(where, dtype, space)
         if pointer.rows is not None and "shared::cluster" not in parts:
             raise refused(f"{base}.shared takes this block's own shared memory; another's is .shared::cluster")
+        width = nbytes // pointer.dtype.itemsize
+        offsets, place = np.arange(width, dtype=np.int64), _place(pointer, width)
         if base == "ld":
-            found = m.read_raw(pointer, offsets, count, None, m.Op.LOAD, None)
+            words = contiguous(m.read_raw(pointer, offsets, width, None, m.Op.LOAD, place)).view(dtype.storage)
             for i, name in enumerate(names):
-                self.set(name, Value(dtype, pointer.dtype.decode(found[..., i])).bitcast(dtype))
+                self.set(name, Value(dtype, dtype.decode(words[..., i])))
         else:
             shape = group().shape
             words = [np.broadcast_to(_as(self.value(name, dtype), dtype).a, shape) for name in names]
             raw = dtype.encode(np.stack(words, axis=-1)).view(pointer.dtype.storage)
-            m.write_raw(pointer, offsets, raw, count, None, None)
+            m.write_raw(pointer, offsets, raw, width, None, place)
+
+    def hint(self, name: str) -> None:
+        """A cache hint changes nothing, but must be what createpolicy gave."""
+        policy = self.value(name, Int64)
+        if any_of((policy.a != POLICY) & group().active()):
+            raise refused("a cache hint must be what createpolicy gave")
 
     def ordered(self, base, parts, dtype, operands) -> None:
         """A load or store that other threads' atomics may meet: ld.acquire, st.release, relaxed ones."""
@@ -433,3 +491,57 @@ def _space(parts) -> Space | None:
     if "global" in parts:
         return Space.GMEM
     return Space.SMEM if any(part.startswith("shared") for part in parts) else None
+
+
+# ---- of pointers that remember their tensors -------------------------------------------------------------------------
+
+
+def _pointer(name: str, pointer, space: Space, what: str) -> m.Pointer:
+    if isinstance(pointer, m.Pointer) and isinstance(pointer.memory, m.Either):
+        raise not_simulated(f"inline_ptx of {name} with a tensor that a dynamic `if` rebinds")
+    if not isinstance(pointer, m.Pointer) or pointer.memspace is not space:
+        got = f"one to {m.SPACE_NAMES[pointer.memspace]}" if isinstance(pointer, m.Pointer) else type(pointer).__name__
+        raise refused(f"{name}: {what} must be a pointer to {m.SPACE_NAMES[space]}, got {got}")
+    return pointer
+
+
+def _place(pointer: m.Pointer, width: int) -> Place | None:
+    """The coordinates of the first `width` elements from a pointer that remembers its view."""
+    if pointer.view is None or pointer.memspace is not Space.GMEM:
+        return None
+    layout, coords = pointer.view
+    if size(layout) % width or contiguous_run(layout) % width:
+        return None
+    spans = coordinate_spans(coords.layout, len(coords.base), width)
+    low, high = (tuple(s if isinstance(s, int) else int(s[0]) for s in side) for side in spans)
+    return Place(coords.base, low, high)
+
+
+def bulk(name: str, target, source, nbytes, mbar) -> None:
+    """A bulk copy by each active thread, of as many bytes as it says."""
+    target, mbar = _pointer(name, target, Space.SMEM, "the target"), _pointer(name, mbar, Space.SMEM, "the mbarrier")
+    source = _pointer(name, source, Space.GMEM, "the source")
+    if target.rows is not None or mbar.rows is not None:
+        raise not_simulated(f"{name} to another block of the cluster")
+    g, amount = group(), scalar(nbytes)
+    if amount.dtype is not Int32:
+        raise refused(f"{name}: the number of bytes must be Int32, got {amount.dtype}")
+    for count in np.unique(np.broadcast_to(amount.a, g.shape)[g.active()]).tolist():
+        if count <= 0 or count % 16:
+            raise refused(f"a bulk copy moves a multiple of 16 bytes, got {count}")
+        g.push(amount.a == count)
+        asynchronous.bulk_copy(_span(source, count, source), _span(target, count, source), mbar)
+        g.pop()
+
+
+def _span(pointer: m.Pointer, nbytes: int, like: m.Pointer) -> Tensor:
+    """The `nbytes` from a pointer as a tensor of elements like another's: the pointer's view, where it is just that."""
+    if pointer.dtype is not like.dtype:
+        offset, left = np.divmod(np.asarray(pointer.offset) * pointer.dtype.itemsize, like.dtype.itemsize)
+        if left.any():
+            raise fail("misaligned", "the target of a bulk copy must be at a multiple of 16 bytes")
+        pointer = replace(pointer, dtype=like.dtype, offset=offset if offset.ndim else int(offset), view=None)
+    count = nbytes // pointer.dtype.itemsize
+    if pointer.view is not None and size(pointer.view[0]) == contiguous_run(pointer.view[0]) == count:
+        return make_tensor(pointer, pointer.view[0])
+    return Tensor(replace(pointer, view=None), make_layout(count))

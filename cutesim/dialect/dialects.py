@@ -216,20 +216,18 @@ def extract(vector: Vector, dynamic_position=(), static_position=(), **_) -> Val
 # ---- instructions ---------------------------------------------------------------------------------------------------
 
 
-def fmin(*operands, c=None, results=None, **options) -> Value:
-    return _of_two(arithmetic.fmin, operands, c, options)
+def fmin(*operands, results=None, abs=False, nan=False, ftz=False, **_) -> Value:
+    return _of_two(arithmetic.fmin, operands, abs, nan, ftz)
 
 
-def fmax(*operands, c=None, results=None, **options) -> Value:
-    return _of_two(arithmetic.fmax, operands, c, options)
+def fmax(*operands, results=None, abs=False, nan=False, ftz=False, **_) -> Value:
+    return _of_two(arithmetic.fmax, operands, abs, nan, ftz)
 
 
-def _of_two(function, operands, third, options) -> Value:
+def _of_two(function, operands, abs, nan, ftz) -> Value:
     """function(a, b), before which releases older than 4.8 are given the result's type."""
-    if third is not None:
-        raise not_simulated("nvvm.fmax or nvvm.fmin of three numbers, which Hopper does not have,")
     *result, a, b = operands
-    return convert(function(a, b, **options), result[0] if result else Float32)
+    return convert(function(a, b, abs=abs, nan=nan, ftz=ftz), result[0] if result else Float32)
 
 
 def redux_sync(value, kind, mask=FULL_MASK, **options) -> Value:

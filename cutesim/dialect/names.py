@@ -25,7 +25,7 @@ from ..memory.pointers import Pointer
 from ..values import arithmetic, indices, mathops, numeric
 from ..values.numeric import DType, TensorSSA, Value
 from ..values.placeholders import Annotation, Missing, Namespace, NumericAnnotation, Tokens
-from . import assembly, dialects, functions, ptx
+from . import assembly, dialects, functions
 
 PLACES: list = []  # more namespaces in which a name that a module imported is looked for
 
@@ -97,9 +97,8 @@ def _cute() -> dict:
         "core": Missing("cutlass.cute.core"),
         "Tensor": Annotation("cute.Tensor", (tn.Tensor, tn.CoordinateTensor)),
         "TensorSSA": Annotation("cute.TensorSSA", TensorSSA),
-        "tensor": Namespace(  # where packages add methods
-            "cute.tensor", {"_Tensor": tn.TENSORS, "TensorSSA": numeric.VECTORS, "rank": members["rank"]}
-        ),
+        # where packages add methods
+        "tensor": {"_Tensor": tn.TENSORS, "TensorSSA": numeric.VECTORS, "rank": members["rank"]},
         "Layout": Annotation("cute.Layout", Layout),
         "Pointer": Annotation("cute.Pointer", Pointer),
         "ComposedLayout": Annotation("cute.ComposedLayout", swizzle.ComposedLayout),
@@ -139,7 +138,7 @@ _ARCH = {
     "cp_async_bulk_commit_group cp_async_bulk_wait_group",
     atomics: "atomic_add atomic_max atomic_min atomic_and atomic_or atomic_xor atomic_exch atomic_cas",
     arithmetic: "fmax fmin exp2 exp rcp_approx clz popc",
-    ptx: "inline_ptx",
+    assembly: "inline_ptx",
 }
 
 
@@ -163,8 +162,7 @@ MATH = Namespace("cute.math", MATHEMATICS | {"max": functions.math_maximum, "min
 CACHE_LOAD = Tokens("ALWAYS", "GLOBAL", "STREAMING", "LAST_USE", "NONE")
 CACHE_STORE = Tokens("WRITE_BACK", "GLOBAL", "STREAMING", "WRITE_THROUGH", "NONE")
 CPASYNC = Namespace(
-    "cute.nvgpu.cpasync",
-    of(copying, "CopyG2SOp CopyBulkG2SOp CopyBulkS2GOp") | {"LoadCacheMode": CACHE_LOAD},
+    "cute.nvgpu.cpasync", of(copying, "CopyG2SOp CopyBulkG2SOp CopyBulkS2GOp") | {"LoadCacheMode": CACHE_LOAD}
 )
 NVGPU = Namespace(
     "cute.nvgpu",
@@ -203,7 +201,7 @@ LLVM = Namespace(
         "inline_asm": assembly.inline_asm,
         "extractvalue": assembly.extractvalue,
         "AsmDialect": Tokens("AD_ATT", "AD_Intel"),
-        "StructType": Namespace("llvm.StructType", {"get_literal": assembly.literal_struct}),
+        "StructType": {"get_literal": assembly.literal_struct},
     },
 )
 VECTOR = Namespace("cutlass._mlir.dialects.vector", of(dialects, "from_elements bitcast extract"))
@@ -231,12 +229,9 @@ BASE = Namespace(
     {
         "BaseDSL": dialects.BaseDSL,
         "Arch": dialects.Arch,
-        "arch": Namespace("cutlass.base_dsl.arch", {"Arch": dialects.Arch}),
-        "enums": Namespace("cutlass.base_dsl.enums", {"Arch": dialects.Arch}),
-        "typing": Namespace(
-            "cutlass.base_dsl.typing",
-            {"Pointer": _Cast("base_dsl.typing.Pointer", Pointer), "Vector": dialects.Vector},
-        ),
+        "arch": {"Arch": dialects.Arch},
+        "enums": {"Arch": dialects.Arch},
+        "typing": {"Pointer": _Cast("base_dsl.typing.Pointer", Pointer), "Vector": dialects.Vector},
     },
 )
 PIPELINE = Namespace(
@@ -264,24 +259,15 @@ CUTLASS = Namespace(
         "range_dynamic": DynamicRange,
         "max": functions.maximum,
         "min": functions.minimum,
-        "memory": Namespace("cutlass.memory", {"SmemAllocator": SmemAllocator}),
-        "utils": Namespace("cutlass.utils", {"SmemAllocator": SmemAllocator}),
-        "cuda": Namespace("cutlass.cuda", {"initialize_cuda_context": functions.ignore}),
+        "memory": {"SmemAllocator": SmemAllocator},
+        "utils": {"SmemAllocator": SmemAllocator},
+        "cuda": {"initialize_cuda_context": functions.ignore},
         "AddressSpace": SPACES,
         "base_dsl": BASE,
         "pipeline": PIPELINE,
-        "experimental": Namespace("cutlass.experimental", {"primitives": PRIMITIVES}),
-        "cutlass_dsl": Namespace(
-            "cutlass.cutlass_dsl",
-            {"T": T, "dsl_user_op": functions.dsl_user_op, **numeric.TYPES},
-        ),
-        "_mlir": Namespace(
-            "cutlass._mlir",
-            {
-                "dialects": Namespace("cutlass._mlir.dialects", {"llvm": LLVM, "vector": VECTOR, "nvvm": NVVM}),
-                "extras": Namespace("cutlass._mlir.extras", {"types": T}),
-            },
-        ),
+        "experimental": {"primitives": PRIMITIVES},
+        "cutlass_dsl": {"T": T, "dsl_user_op": functions.dsl_user_op, **numeric.TYPES},
+        "_mlir": {"dialects": {"llvm": LLVM, "vector": VECTOR, "nvvm": NVVM}, "extras": {"types": T}},
     },
 )
 CUTE.__dict__["typing"] = CUTE
@@ -294,10 +280,7 @@ class Stream:
         pass
 
 
-CUDA = Namespace(
-    "cuda",
-    {"bindings": Namespace("cuda.bindings", {"driver": Namespace("cuda.bindings.driver", {"CUstream": Stream})})},
-)
+CUDA = Namespace("cuda", {"bindings": {"driver": {"CUstream": Stream}}})
 BUILTINS = {
     "range": DynamicRange,
     "print": functions.print_once,
@@ -306,9 +289,8 @@ BUILTINS = {
     "any": functions.builtin_any,
     "all": functions.builtin_all,
 }
-PLAIN_BUILTINS = {
-    "print": functions.print_once,
-}  # of a helper without @cute.jit: its range is Python's
+# of a helper without @cute.jit: its range is Python's
+PLAIN_BUILTINS = {"print": functions.print_once}
 
 
 def by_path(path: str):
@@ -343,38 +325,30 @@ def _answers(loaded: int) -> dict:
     return found
 
 
+_ANYWHERE = (CUTLASS, CUTE, NVGPU, CPASYNC, ARCH, CUTLASS.memory, CUTLASS.cutlass_dsl)
+_ANYWHERE += (LLVM, BASE, BASE.enums, BASE.typing)
+# Where a name is looked for whose module's path has the word, the first of these.
+_ROOMS = {
+    "arch": (ARCH, CUTE, CUTLASS),
+    "math": (MATH, CUTE),
+    "cpasync": (CPASYNC, NVGPU),
+    "_cute": _ANYWHERE,  # the enums that cute re-exports are defined among the dialects
+    "dialects.vector": (VECTOR,),
+    "dialects._vector": (VECTOR,),
+    "dialects.nvvm": (NVVM,),
+    "dialects._nvvm": (NVVM,),
+    "dialects": (LLVM,),
+    "pipeline": (PIPELINE,),
+    "experimental": (PRIMITIVES,),
+    "": _ANYWHERE,
+}
+
+
 def by_name(module: str, name: str):
     """The stand-in for a DSL function or class that a module imported by name."""
-    if "arch" in module:
-        places = (ARCH, CUTE, CUTLASS)
-    elif "math" in module:
-        places = (MATH, CUTE)
-    elif "cpasync" in module:
-        places = (CPASYNC, NVGPU)
-    elif "dialects" in module and "_cute" not in module:  # the enums that cute re-exports are defined among them
-        places = (
-            {"vector": VECTOR, "nvvm": NVVM}.get(module.partition("dialects.")[2].lstrip("_").partition("_")[0], LLVM),
-        )
-    elif "pipeline" in module:
-        places = (PIPELINE,)
-    elif "experimental" in module:
-        places = (PRIMITIVES, *PLACES)
-    else:
-        places = (
-            CUTLASS,
-            CUTE,
-            NVGPU,
-            CPASYNC,
-            ARCH,
-            CUTLASS.memory,
-            CUTLASS.cutlass_dsl,
-            LLVM,
-            BASE,
-            BASE.enums,
-            BASE.typing,
-            *PLACES,
-        )
-    for place in places:
+    word = next(word for word in _ROOMS if word in module)
+    more = PLACES if word in ("_cute", "experimental", "") else ()
+    for place in (*_ROOMS[word], *more):
         if name in place.__dict__:
             return place.__dict__[name]
     return Missing(f"{module}.{name}")

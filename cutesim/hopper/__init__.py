@@ -22,7 +22,8 @@ No kernel of the book needs any of it. Each module says what it leaves out.
 from __future__ import annotations
 
 from ..dialect import names
-from ..dialect.functions import ignore
+from ..dialect.functions import ignore, setmaxregister
+from ..dialect.names import Annotation, Tokens, of
 from ..memory.pointers import Pointer
 from . import (
     accesses,
@@ -40,202 +41,160 @@ from . import (
     warpgroup,
 )
 
+MATHEMATICS = of(intrinsics, "div isfinite isinf log1p trunc roundeven copysign")
+MATHEMATICS |= {"abs": names.mathops.absf, "round": intrinsics.round_away}
+PACKED = "fma_packed_f32x2 mul_packed_f32x2 add_packed_f32x2"
+OF_SM90 = "make_smem_layout_a make_smem_layout_b make_smem_layout_epi get_smem_layout_atom make_trivial_tiled_mma"
+HELPERS = of(warpgroup, f"{OF_SM90} sm90_get_smem_store_op compute_tile_shape_or_override")
+ROUNDING = Tokens("RN", "RZ", "RM", "RP")
+SCOPES = Tokens("CTA", "CLUSTER", "GPU", "SYS")
+# What a namespace is given, by its path; one that does not exist is made.
+GIVEN = {
+    "cute.arch": of(
+        intrinsics, f"{PACKED} sub_packed_f32x2 exp_packed_f32x2 prmt lop3 brev mul_wide mul_hi log2_of_pow2_int"
+    )
+    | of(intrinsics, "lanemask_lt smid shuffle_sync_op")
+    | of(accesses, "load store red prefetch alloc_smem get_dyn_smem dynamic_smem_size atomic_fmax atomic_max_float32")
+    | dict.fromkeys(("warpgroup_reg_alloc", "warpgroup_reg_dealloc"), setmaxregister)
+    | {"WARPS_PER_WARPGROUP": 4, "THREADS_PER_WARPGROUP": 128},
+    "cute.math": MATHEMATICS | {"RoundingMode": Tokens("NEAREST_EVEN", "ZERO", "UP", "DOWN")},
+    "cute": MATHEMATICS
+    | of(intrinsics, "FastDivmodDivisor fast_divmod_create_divisor")
+    | {"FastDivmodDivisorV2": intrinsics.FastDivmodDivisor}
+    | {"fast_divmod_create_divisor_v2": intrinsics.fast_divmod_create_divisor}
+    | of(accesses, "prefetch")
+    | of(tensor_maps, "make_layout_image_mask")
+    | of(tiled_mma, "gemm make_mma_atom make_tiled_mma")
+    | of(matrix_copies, "make_tiled_copy_A make_tiled_copy_B make_tiled_copy_C make_tiled_copy_S make_tiled_copy_D")
+    | of(matrix_copies, "make_tiled_copy_C_atom")
+    | {name: Annotation(f"cute.{name}", getattr(tiled_mma, name)) for name in ("TiledMma", "ThrMma", "MmaAtom")}
+    | {"ThrCopy": Annotation("cute.ThrCopy", names.copying.ThrCopy)},
+    "cute.testing": {"assert_": ignore},
+    "cute.nvgpu": of(tiled_mma, "MmaUniversalOp OperandMajorMode")
+    | {"CacheEvictionPriority": names.CUTE.CacheEvictionPriority, "common": names.NVGPU},
+    "cute.nvgpu.cpasync": of(
+        tensor_maps, "CopyBulkTensorTileG2SOp CopyBulkTensorTileG2SMulticastOp CopyBulkTensorTileS2GOp"
+    )
+    | of(
+        tensor_maps, "CopyReduceBulkTensorTileS2GOp TmaInfo make_tiled_tma_atom tma_partition create_tma_multicast_mask"
+    )
+    | {"prefetch_descriptor": ignore},
+    "cute.nvgpu.warp": of(tiled_mma, "MmaF16BF16Op MmaTF32Op")
+    | of(matrix_copies, "LdMatrix8x8x16bOp StMatrix8x8x16bOp"),
+    "cute.nvgpu.warpgroup": of(
+        warpgroup, "MmaF16BF16Op MmaF8Op make_smem_layout_atom SmemLayoutAtomKind fence commit_group"
+    )
+    | of(warpgroup, "wait_group OperandSource OperandMajorMode")
+    | {"Field": tiled_mma.Field},
+    "cutlass": of(intrinsics, "select_")
+    | of(primitives, "make_array_view")
+    | of(arrays, "Array Vector inttoptr")
+    | {"GridConstant": Annotation("cutlass.GridConstant")},
+    "cutlass.base_dsl.vector": of(arrays, "full"),
+    "cutlass.tensor_utils": of(schedulers, "LayoutEnum"),
+    "cutlass.utils": of(
+        schedulers, "LayoutEnum PersistentTileSchedulerParams StaticPersistentTileScheduler WorkTileInfo HardwareInfo"
+    )
+    | {"get_smem_capacity_in_bytes": accesses.capacity}
+    | {f"sm90_{name}": HELPERS[name] for name in OF_SM90.split()}
+    | of(warpgroup, "sm90_get_smem_store_op"),
+    "cutlass.utils.distributed": {"atomicAdd": accesses.atomic_add},
+    "cutlass.utils.smem_allocator": of(names, "SmemAllocator"),
+    "cutlass.utils.hopper_helpers": HELPERS,
+    "cutlass.pipeline": of(pipelines, "PipelineTmaStore pipeline_init_arrive pipeline_init_wait arrive arrive_and_wait")
+    | {"helpers": names.PIPELINE},  # a module of it that kernels import some of the names from
+    "cutlass.experimental.primitives": of(
+        primitives, "barrier_cta_sync barrier_cta_arrive bar_warp_sync elect_sync shfl_sync"
+    )
+    | of(
+        primitives,
+        "vote_sync griddepcontrol mbarrier_init mbarrier_arrive mbarrier_arrive_expect_tx mbarrier_wait_parity",
+    )
+    | of(
+        primitives,
+        "mbarrier_try_wait_parity barrier_cluster_arrive barrier_cluster_arrive_relaxed barrier_cluster_wait",
+    )
+    | of(
+        primitives,
+        "barrier_cta_sync_aligned barrier_cluster_arrive_aligned barrier_cluster_wait_aligned cluster_ctarank",
+    )
+    | of(primitives, "fence_sc_cluster mapa cp_async_bulk_shared_cluster_global cp_async_bulk_tensor_shared_cta_global")
+    | of(primitives, "load_ext store_ext cvt_packfloat_f32 ldmatrix")
+    | {
+        "Shfl": Tokens("BFLY", "UP", "DOWN", "IDX"),
+        "VoteSync": Tokens("ANY", "ALL", "BALLOT", "UNI"),
+        "SharedSpace": Tokens("shared_cta", "shared_cluster"),
+        "GridDepAction": Tokens("WAIT", "LAUNCH_DEPENDENTS"),
+        "MBarrierWait": Tokens("TRY", "TEST"),
+        "TMALoadMode": Tokens("TILE", "IM2COL", "IM2COL_W", "IM2COL_W_128", "TILE_GATHER4"),
+        "MBarrierScope": Tokens("CTA", "CLUSTER"),
+        "MemOrder": Tokens("WEAK", "RELAXED", "ACQUIRE", "RELEASE", "ACQ_REL", "VOLATILE"),
+        "MemScope": SCOPES,
+        "MMALayout": Tokens("ROW", "COL"),
+        "LoadShape": Tokens("M8N8", "M8N16", "M16N16"),
+        "CVTPackFloat": Tokens("BF16X2", "F16X2", "E4M3X2", "E5M2X2"),
+        "FPRoundingMode": ROUNDING,
+        "SaturationModeKind": Tokens("SATFINITE"),
+    },
+    "cutlass.experimental.cuda.tensor_map": {
+        "TensorMap": Annotation("cutlass.experimental.cuda.tensor_map.TensorMap", plain_maps.TensorMap),
+        "create_tensor_map_tiled": plain_maps.create_tensor_map_tiled,
+        "TensorMapSwizzle": Tokens(*plain_maps.SWIZZLES),
+        "TensorMapL2Promotion": Tokens("none", "l2_64b", "l2_128b", "l2_256b"),
+        "TensorMapFloatOOBFill": Tokens("none", "nan_request_zero_fma"),
+    },
+    "cutlass._mlir.dialects.llvm": of(instructions, "ptrtoint bitcast"),
+    "cutlass._mlir.dialects.nvvm": of(instructions, "atomicrmw memory_barrier")
+    | of(names.cluster, "cluster_arrive cluster_wait")
+    | of(primitives, "elect_sync")
+    | of(intrinsics, PACKED)
+    | {
+        "MemScopeKind": SCOPES,
+        "ShflKind": Tokens("bfly", "up", "down", "idx"),
+        "AtomicOpKind": Tokens(*"ADD FADD MAX MIN UMAX UMIN AND OR XOR EXCH CAS INC DEC".split()),
+        "FPRoundingMode": ROUNDING,
+        "RoundingModeKind": ROUNDING,
+    },
+    "cutlass._mlir.dialects.arith": instructions.ARITH | of(instructions, "FastMathFlags"),
+    "cutlass._mlir.dialects.math": instructions.MATH,
+    "cutlass._mlir.ir": of(instructions, "Type IntegerType")
+    | {"VectorType": instructions.VectorTypes}
+    | {f"{n}Type": instructions.plain_type(instructions.TYPES[n.lower()]) for n in ("F16", "BF16", "F32", "F64")},
+}
+
+
+def _space(path: str) -> names.Namespace:
+    """The namespace of a path, which is made where there is none."""
+    first, *parts = path.split(".")
+    space = names.CUTE if first == "cute" else names.CUTLASS
+    for i, part in enumerate(parts, 1):
+        space = vars(space).setdefault(part, names.Namespace(".".join((first, *parts[:i])), {}))
+    return space
+
 
 def _extend() -> None:
     """Add this package's names to the DSL's namespaces."""
-    space, tokens = names.Namespace, names.Tokens
-    arch, cute, cutlass = names.ARCH.__dict__, names.CUTE.__dict__, names.CUTLASS.__dict__
-    arch |= names.of(
-        intrinsics,
-        "fma_packed_f32x2 mul_packed_f32x2 add_packed_f32x2 sub_packed_f32x2 exp_packed_f32x2 prmt lop3 brev "
-        "mul_wide mul_hi log2_of_pow2_int lanemask_lt smid shuffle_sync_op",
-    )
-    arch |= names.of(
-        accesses,
-        "load store red prefetch alloc_smem get_dyn_smem dynamic_smem_size atomic_fmax atomic_max_float32",
-    )
-    arch |= {
-        "warpgroup_reg_alloc": names.functions.setmaxregister,
-        "warpgroup_reg_dealloc": names.functions.setmaxregister,
-        "WARPS_PER_WARPGROUP": 4,
-        "THREADS_PER_WARPGROUP": 128,
-    }
-    mathematics = {
-        "abs": names.mathops.absf,
-        "div": intrinsics.div,
-        "round": intrinsics.round_away,
-        **names.of(intrinsics, "isfinite isinf log1p trunc roundeven copysign"),
-    }
-    names.MATH.__dict__.update(mathematics, RoundingMode=tokens("NEAREST_EVEN", "ZERO", "UP", "DOWN"))
-    cute |= mathematics | {
-        "FastDivmodDivisor": intrinsics.FastDivmodDivisor,
-        "FastDivmodDivisorV2": intrinsics.FastDivmodDivisor,
-        "fast_divmod_create_divisor": intrinsics.fast_divmod_create_divisor,
-        "fast_divmod_create_divisor_v2": intrinsics.fast_divmod_create_divisor,
-        "prefetch": accesses.prefetch,
-    }
-    cute["testing"] = space("cute.testing", {"assert_": ignore})
+    cute, cutlass = vars(names.CUTE), names.CUTLASS
+    for path, members in GIVEN.items():
+        vars(_space(path)).update(members)
     for name in ("make_swizzle", "make_layout", "make_ordered_layout", "Layout", "Tensor", "Pointer"):
         object.__setattr__(cute["core"], name, cute[name])  # where cute defines them
-    enumerations = {"LayoutEnum": schedulers.LayoutEnum}
-    cutlass |= {"select_": intrinsics.select_}
-    cutlass["tensor_utils"] = space("cutlass.tensor_utils", dict(enumerations))
-    cutlass["utils"].__dict__.update(
-        enumerations,
-        **names.of(schedulers, "PersistentTileSchedulerParams StaticPersistentTileScheduler WorkTileInfo HardwareInfo"),
-        get_smem_capacity_in_bytes=accesses.capacity,
-        distributed=space("cutlass.utils.distributed", {"atomicAdd": accesses.atomic_add}),
-        smem_allocator=space("cutlass.utils.smem_allocator", {"SmemAllocator": names.SmemAllocator}),
-    )
-    nvgpu = names.NVGPU.__dict__
-    nvgpu["CacheEvictionPriority"] = cute["CacheEvictionPriority"]
-    nvgpu["common"] = names.NVGPU
-    names.PLACES[:] = [cutlass["utils"], cutlass["utils"].distributed]
-    _extend_tensor_maps()
-    _extend_products()
-    _extend_pipelines()
-    _extend_dialects()
+    vars(cutlass).update(vector=cutlass.base_dsl.vector)
+    vars(cutlass.utils).update(sm90=cutlass.utils.hopper_helpers)
+    cute |= swizzled.taking_composed(cute)
+    cute |= {name: tiled_mma.with_layout(cute[name]) for name in ("size", "shape", "rank")}
     cute["copy_atom_call"] = names.copying.copy
-    cute["tensor"].__dict__["rank"] = cute["rank"]
+    vars(cute["tensor"])["rank"] = cute["rank"]
+    names.PLACES[:] = map(_space, PLACES)
     Pointer.load_elements, Pointer.store_elements = arrays.load_elements, arrays.store_elements
 
 
-def _extend_tensor_maps() -> None:
-    cute = names.CUTE.__dict__
-    cute |= swizzled.taking_composed(cute)
-    cute["make_layout_image_mask"] = tensor_maps.make_layout_image_mask
-    maps = names.of(
-        tensor_maps,
-        "CopyBulkTensorTileG2SOp CopyBulkTensorTileG2SMulticastOp CopyBulkTensorTileS2GOp CopyReduceBulkTensorTileS2GOp "
-        "TmaInfo make_tiled_tma_atom tma_partition create_tma_multicast_mask",
-    )
-    names.CPASYNC.__dict__.update(maps, prefetch_descriptor=ignore)
-
-
-def _extend_products() -> None:
-    space = names.Namespace
-    cute, nvgpu, utils = names.CUTE.__dict__, names.NVGPU.__dict__, names.CUTLASS.utils.__dict__
-    cute |= names.of(tiled_mma, "gemm make_mma_atom make_tiled_mma")
-    cute |= names.of(
-        matrix_copies,
-        "make_copy_atom make_tiled_copy make_tiled_copy_tv make_tiled_copy_A make_tiled_copy_B make_tiled_copy_C "
-        "make_tiled_copy_S make_tiled_copy_D make_tiled_copy_C_atom",
-    )
-    cute |= {name: tiled_mma.with_layout(cute[name]) for name in ("size", "shape", "rank")}
-    cute["TiledMma"] = names.Annotation("cute.TiledMma", tiled_mma.TiledMma)
-    cute["ThrMma"] = names.Annotation("cute.ThrMma", tiled_mma.ThrMma)
-    cute["MmaAtom"] = names.Annotation("cute.MmaAtom", tiled_mma.MmaAtom)
-    cute["ThrCopy"] = names.Annotation("cute.ThrCopy", names.copying.ThrCopy)
-    nvgpu |= names.of(tiled_mma, "MmaUniversalOp OperandMajorMode")
-    nvgpu["warp"] = space(
-        "cute.nvgpu.warp",
-        names.of(tiled_mma, "MmaF16BF16Op MmaTF32Op") | names.of(matrix_copies, "LdMatrix8x8x16bOp StMatrix8x8x16bOp"),
-    )
-    nvgpu["warpgroup"] = space(
-        "cute.nvgpu.warpgroup",
-        names.of(
-            warpgroup,
-            "MmaF16BF16Op MmaF8Op make_smem_layout_atom SmemLayoutAtomKind fence commit_group wait_group OperandSource "
-            "OperandMajorMode",
-        )
-        | {"Field": tiled_mma.Field},
-    )
-    helpers = names.of(
-        warpgroup,
-        "make_smem_layout_a make_smem_layout_b make_smem_layout_epi get_smem_layout_atom make_trivial_tiled_mma "
-        "sm90_get_smem_store_op compute_tile_shape_or_override",
-    )
-    utils["hopper_helpers"] = utils["sm90"] = space("cutlass.utils.hopper_helpers", helpers)
-    for name in helpers.keys() - {"compute_tile_shape_or_override"}:
-        utils[name if name.startswith("sm90_") else f"sm90_{name}"] = helpers[name]
-    names.PLACES.extend((names.NVGPU.warpgroup, names.NVGPU.warp, names.CUTLASS.utils.hopper_helpers))
-
-
-def _extend_pipelines() -> None:
-    names.PIPELINE.__dict__.update(
-        names.of(pipelines, "PipelineTmaStore pipeline_init_arrive pipeline_init_wait arrive arrive_and_wait")
-    )
-    names.PIPELINE.__dict__["helpers"] = names.PIPELINE  # a module of it that kernels import some of the names from
-    names.PRIMITIVES.__dict__.update(
-        names.of(
-            primitives,
-            "barrier_cta_sync barrier_cta_arrive bar_warp_sync elect_sync shfl_sync vote_sync griddepcontrol mbarrier_init "
-            "mbarrier_arrive mbarrier_arrive_expect_tx mbarrier_wait_parity mbarrier_try_wait_parity barrier_cluster_arrive "
-            "barrier_cluster_arrive_relaxed barrier_cluster_wait barrier_cta_sync_aligned barrier_cluster_arrive_aligned "
-            "barrier_cluster_wait_aligned cluster_ctarank fence_sc_cluster mapa cp_async_bulk_shared_cluster_global "
-            "cp_async_bulk_tensor_shared_cta_global load_ext store_ext cvt_packfloat_f32 ldmatrix",
-        ),
-        Shfl=names.Tokens("BFLY", "UP", "DOWN", "IDX"),
-        VoteSync=names.Tokens("ANY", "ALL", "BALLOT", "UNI"),
-        SharedSpace=names.Tokens("shared_cta", "shared_cluster"),
-        GridDepAction=names.Tokens("WAIT", "LAUNCH_DEPENDENTS"),
-        MBarrierWait=names.Tokens("TRY", "TEST"),
-        TMALoadMode=names.Tokens("TILE", "IM2COL", "IM2COL_W", "IM2COL_W_128", "TILE_GATHER4"),
-        MBarrierScope=names.Tokens("CTA", "CLUSTER"),
-        MemOrder=names.Tokens("WEAK", "RELAXED", "ACQUIRE", "RELEASE", "ACQ_REL", "VOLATILE"),
-        MemScope=names.Tokens("CTA", "CLUSTER", "GPU", "SYS"),
-        MMALayout=names.Tokens("ROW", "COL"),
-        LoadShape=names.Tokens("M8N8", "M8N16", "M16N16"),
-        CVTPackFloat=names.Tokens("BF16X2", "F16X2", "E4M3X2", "E5M2X2"),
-        FPRoundingMode=names.Tokens("RN", "RZ", "RM", "RP"),
-        SaturationModeKind=names.Tokens("SATFINITE"),
-    )
-    maps = names.Namespace(
-        "cutlass.experimental.cuda.tensor_map",
-        {
-            "TensorMap": names.Annotation("cutlass.experimental.cuda.tensor_map.TensorMap", plain_maps.TensorMap),
-            "create_tensor_map_tiled": plain_maps.create_tensor_map_tiled,
-            "TensorMapSwizzle": names.Tokens(*plain_maps.SWIZZLES),
-            "TensorMapL2Promotion": names.Tokens("none", "l2_64b", "l2_128b", "l2_256b"),
-            "TensorMapFloatOOBFill": names.Tokens("none", "nan_request_zero_fma"),
-        },
-    )
-    names.CUTLASS.experimental.__dict__["cuda"] = names.Namespace("cutlass.experimental.cuda", {"tensor_map": maps})
-    names.PLACES.append(maps)
-    names.CUTLASS.__dict__["GridConstant"] = names.Annotation("cutlass.GridConstant")
-    vector = names.Namespace("cutlass.base_dsl.vector", {"full": arrays.full})
-    names.BASE.__dict__["vector"] = vector
-    names.CUTLASS.__dict__.update(
-        make_array_view=primitives.make_array_view,
-        Array=arrays.Array,
-        Vector=names.dialects.Vector,
-        inttoptr=arrays.inttoptr,
-        vector=vector,
-    )
-
-
-def _extend_dialects() -> None:
-    space = names.Namespace
-    names.LLVM.__dict__.update(ptrtoint=instructions.ptrtoint, bitcast=instructions.bitcast)
-    names.NVVM.__dict__.update(
-        atomicrmw=instructions.atomicrmw,
-        **names.of(names.cluster, "cluster_arrive cluster_wait"),
-        elect_sync=names.PRIMITIVES.elect_sync,
-        memory_barrier=instructions.memory_barrier,
-        MemScopeKind=names.Tokens("CTA", "CLUSTER", "GPU", "SYS"),
-        ShflKind=names.Tokens("bfly", "up", "down", "idx"),
-        AtomicOpKind=names.Tokens(*"ADD FADD MAX MIN UMAX UMIN AND OR XOR EXCH CAS INC DEC".split()),
-        FPRoundingMode=names.Tokens("RN", "RZ", "RM", "RP"),
-        RoundingModeKind=names.Tokens("RN", "RZ", "RM", "RP"),
-        **{n: names.ARCH.__dict__[n] for n in ("fma_packed_f32x2", "mul_packed_f32x2", "add_packed_f32x2")},
-    )
-    mlir = names.CUTLASS.__dict__["_mlir"].__dict__
-    mlir["dialects"].__dict__.update(
-        arith=space("cutlass._mlir.dialects.arith", instructions.ARITH | {"FastMathFlags": instructions.FastMathFlags}),
-        math=space("cutlass._mlir.dialects.math", dict(instructions.MATH)),
-    )
-    mlir["ir"] = space(
-        "cutlass._mlir.ir",
-        {
-            "Type": instructions.Type,
-            "IntegerType": instructions.IntegerType,
-            "VectorType": instructions.VectorTypes,
-            **{
-                f"{short}Type": instructions.plain_type(instructions.TYPES[short.lower()])
-                for short in ("F16", "BF16", "F32", "F64")
-            },
-        },
-    )
-
-
+PLACES = (
+    "cutlass.utils",
+    "cutlass.utils.distributed",
+    "cute.nvgpu.warpgroup",
+    "cute.nvgpu.warp",
+    "cutlass.utils.hopper_helpers",
+)
+PLACES += ("cutlass.experimental.cuda.tensor_map",)
 _extend()

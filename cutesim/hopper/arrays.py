@@ -70,10 +70,9 @@ def full(shape, fill_value, dtype: DType | None = None, **_) -> Vector:
 class Array:
     """Numbers of one type in registers or in shared memory, by their coordinates; the last mode is contiguous."""
 
-    def __init__(self, base=None, shape=None, *, space=None, alignment=None, **more):
-        more = [name for name, x in more.items() if x is not None and name not in ("loc", "ip")]
-        if not isinstance(base, DType) or shape is None or more:
-            raise not_simulated(f"cutlass.Array with {', '.join(more) or 'no type and shape'}")
+    def __init__(self, base=None, shape=None, *, space=None, alignment=None, **_):
+        if not isinstance(base, DType) or shape is None:
+            raise not_simulated("cutlass.Array with no type and shape")
         extents = shape if isinstance(shape, tuple) else (shape,)
         self.shape = tuple(constant_number(n, "an extent of cutlass.Array") for n in extents)
         self.strides = tuple(product(self.shape[i + 1 :]) for i in range(len(self.shape)))

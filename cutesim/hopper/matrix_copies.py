@@ -26,7 +26,7 @@ from ..machine.copying import ThrCopy, TiledCopy
 from ..machine.warps import require_all
 from ..memory.pointers import read, write
 from ..memory.registers import Registers
-from ..memory.tensor import CoordinateTensor, Tensor, as_layout, element_offsets
+from ..memory.tensor import CoordinateTensor, Tensor, element_offsets
 from ..values.numeric import DType, constant_number
 from .tiled_mma import TiledMma
 
@@ -40,6 +40,11 @@ class MatrixOp:
     name: str
     transpose: bool
     num_matrices: int
+
+    def atom_of(self, dtype: DType) -> MatrixAtom:
+        if dtype.width != 16:
+            raise refused(f"{self.name} moves elements of 16 bits, not {dtype}")
+        return MatrixAtom(self, dtype)
 
     @property
     def loads(self) -> bool:
@@ -61,17 +66,15 @@ class MatrixOp:
         return Layout((32, (2, n)), (2, (1, 64)))
 
 
-def LdMatrix8x8x16bOp(transpose=False, num_matrices=1, unpack_bits=None, **_) -> MatrixOp:
-    return _matrix_op("LdMatrix8x8x16bOp", transpose, num_matrices, unpack_bits)
+def LdMatrix8x8x16bOp(transpose=False, num_matrices=1, **_) -> MatrixOp:
+    return _matrix_op("LdMatrix8x8x16bOp", transpose, num_matrices)
 
 
-def StMatrix8x8x16bOp(transpose=False, num_matrices=1, unpack_bits=None, **_) -> MatrixOp:
-    return _matrix_op("StMatrix8x8x16bOp", transpose, num_matrices, unpack_bits)
+def StMatrix8x8x16bOp(transpose=False, num_matrices=1, **_) -> MatrixOp:
+    return _matrix_op("StMatrix8x8x16bOp", transpose, num_matrices)
 
 
-def _matrix_op(name, transpose, num_matrices, unpack_bits) -> MatrixOp:
-    if unpack_bits is not None:
-        raise not_simulated(f"{name} with unpack_bits={unpack_bits}")
+def _matrix_op(name, transpose, num_matrices) -> MatrixOp:
     count = constant_number(num_matrices, "num_matrices")
     if count not in (1, 2, 4):
         raise refused(f"{name}: num_matrices is 1, 2 or 4, not {count}")
@@ -180,6 +183,9 @@ class TiledMatrixCopy(TiledCopy):
     layout_dst_tv_tiled = property(lambda self: _thread_values(self, self.atom.layout_dst_tv))
 
 
+MatrixAtom.tiled = TiledMatrixCopy
+
+
 @dataclass(frozen=True)
 class ThrMatrixCopy(ThrCopy):
     def partition_S(self, tensor, **_):
@@ -261,31 +267,9 @@ def retile(tiled, tensor):
     return tensor.relaid(lambda layout: _retiled(layout, tiled.layout_tv, tiled.tiler_mn, tiled.atom.values))
 
 
-def make_copy_atom(op, copy_internal_type: DType, **options):
-    if isinstance(op, MatrixOp):
-        if copy_internal_type.width != 16:
-            raise refused(f"{op.name} moves elements of 16 bits, not {copy_internal_type}")
-        return MatrixAtom(op, copy_internal_type)
-    return copying.make_copy_atom(op, copy_internal_type, **options)
-
-
-def _tiled(atom, layout_tv: Layout, tiler: tuple):
-    kind = TiledMatrixCopy if isinstance(atom, MatrixAtom) else TiledCopy
-    return kind(atom, layout_tv, tiler)
-
-
-def make_tiled_copy(atom, layout_tv, tiler_mn, **_):
-    return _tiled(atom, as_layout(layout_tv), tiler_mn if isinstance(tiler_mn, tuple) else (tiler_mn,))
-
-
-def make_tiled_copy_tv(atom, thr_layout: Layout, val_layout: Layout, **_):
-    tiler, layout_tv = algebra.make_layout_tv(thr_layout, val_layout)
-    return _tiled(atom, layout_tv, tiler)
-
-
 def _of_operand(which: str, modes: tuple):
     def make(atom, tiled_mma: TiledMma, **_):
-        return _tiled(atom, tiled_mma.tv_layout(which), tuple(tiled_mma.tile_mnk[i] for i in modes))
+        return copying.tiled(atom, tiled_mma.tv_layout(which), tuple(tiled_mma.tile_mnk[i] for i in modes))
 
     return make
 
@@ -295,7 +279,7 @@ make_tiled_copy_C = _of_operand("C", (0, 1))
 
 
 def _like(atom, tiled_copy, **_):
-    return _tiled(atom, tiled_copy.layout_tv, tiled_copy.tiler_mn)
+    return copying.tiled(atom, tiled_copy.layout_tv, tiled_copy.tiler_mn)
 
 
 make_tiled_copy_S = make_tiled_copy_D = _like
@@ -312,7 +296,7 @@ def make_tiled_copy_C_atom(atom, mma: TiledMma, **_):
         along = algebra.composition(Layout(tuple(sizes), strides), kept)
         tiler.append(_filtered(along))
     tile = algebra.composition(la.make_layout(tuple(sizes)), tuple(tiler))
-    return _tiled(atom, algebra.composition(algebra.left_inverse(tile), kept), tuple(tiler))
+    return copying.tiled(atom, algebra.composition(algebra.left_inverse(tile), kept), tuple(tiler))
 
 
 def _filtered(layout: Layout) -> Layout:

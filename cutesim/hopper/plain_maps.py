@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..context import STATE, fail, group, not_simulated, refused
+from ..context import STATE, fail, group, not_simulated, refuse_other, refused
 from ..layouts.layout import Layout, make_identity_layout, product
 from ..memory.pointers import Pointer
 from ..memory.swizzle import Swizzle, by_address
@@ -58,18 +58,15 @@ def create_tensor_map_tiled(
     global_strides,
     box_dims,
     *,
-    traversal_strides=None,
-    interleave=None,
     swizzle=None,
     l2_promotion=None,
     oob_fill=None,
-    **more,
+    **_,
 ) -> TensorMap:
     word = "none" if swizzle is None else str(swizzle).rpartition(".")[2]
     fill = "none" if oob_fill is None else str(oob_fill).rpartition(".")[2]
-    given = [name for name, x in more.items() if x is not None and name not in ("loc", "ip")]
-    if traversal_strides is not None or interleave is not None or fill != "none" or word not in SWIZZLES or given:
-        raise not_simulated(f"create_tensor_map_tiled with {', '.join(given) or 'these options'}")
+    refuse_other("create_tensor_map_tiled with oob_fill", fill, "none")
+    refuse_other("create_tensor_map_tiled with swizzle", word, *SWIZZLES)
     dims = tuple(_number(x, "an extent") for x in global_dims)
     strides = (1, *(_number(x, "a stride") * 16 // dtype.itemsize for x in global_strides))
     box = tuple(_number(x, "an extent of the box") for x in box_dims)

@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..context import group, not_simulated, refuse_other, refused, wrong_kind
-from ..dialect import packed, ptx
+from ..dialect import assembly, packed
 from ..dialect.dialects import Vector, VectorType
 from ..layouts.layout import Layout
 from ..machine import barriers, cluster, mbarriers, warps
@@ -50,8 +50,7 @@ def bar_warp_sync(mask, **_) -> None:
 
 def elect_sync(*, membermask=warps.FULL_MASK, **_) -> Value:
     """The lowest lane that is here; which one the hardware picks is not said."""
-    if membermask != warps.FULL_MASK:
-        raise not_simulated("elect_sync with membermask")
+    refuse_other("elect_sync with membermask", membermask, warps.FULL_MASK)
     return elect()
 
 
@@ -134,11 +133,11 @@ def cp_async_bulk_tensor_shared_cta_global(
     plain_maps.copy_box(pointer_of(dst_mem), tma_descriptor, coordinates, pointer_of(mbar))
 
 
-def cp_async_bulk_shared_cluster_global(dst_mem, src_mem, mbar, size, *, multicast_mask=None, **_) -> None:
+def cp_async_bulk_shared_cluster_global(dst_mem, src_mem, mbar, size, **_) -> None:
     """`size` bytes, a multiple of 16, which count at `mbar`."""
-    if multicast_mask is not None:
-        raise not_simulated("cp_async_bulk_shared_cluster_global with multicast_mask")
-    ptx.bulk("cp_async_bulk_shared_cluster_global", pointer_of(dst_mem), pointer_of(src_mem), size, pointer_of(mbar))
+    assembly.bulk(
+        "cp_async_bulk_shared_cluster_global", pointer_of(dst_mem), pointer_of(src_mem), size, pointer_of(mbar)
+    )
 
 
 # ---- loads, stores, conversions -------------------------------------------------------------------------------------
@@ -184,9 +183,8 @@ def ldmatrix(ptr, num: int, layout, *, shape=None, src_format=None, **_):
     pointer = pointer_of(ptr)
     registers = make_rmem_tensor((2 * num,), Uint16)
     pointer = pointer if pointer.dtype is Uint16 else pointer.recast(Uint16)
-    atom.run_copy(
-        Tensor(replace(pointer, alignment=16), Layout(8, 1)), registers
-    )  # which the instruction takes for granted
+    # an alignment that the instruction takes for granted
+    atom.run_copy(Tensor(replace(pointer, alignment=16), Layout(8, 1)), registers)
     found = [registers[i] for i in range(2 * num)]
     words = [convert(packed.join(found[2 * i : 2 * i + 2]), Int32) for i in range(num)]
     return words[0] if num == 1 else Vector(words)

@@ -13,25 +13,18 @@ import numpy as np
 from ..context import not_simulated, refused
 from ..layouts import layout as la
 from ..values.numeric import Int32, Value, constant_number, convert
+from ..values.placeholders import Token
 
 # ---- how matrices lie -----------------------------------------------------------------------------------------------
 
 
-class Member:
+class Member(Token):
     """A member of LayoutEnum: which of a matrix's modes is contiguous."""
-
-    def __init__(self, name: str):
-        self.name = name
-
-    def __eq__(self, other) -> bool:
-        return isinstance(other, Member) and other.name == self.name
-
-    def __hash__(self) -> int:
-        return hash(self.name)
 
     def __repr__(self) -> str:
         return f"LayoutEnum.{self.name}"
 
+    __str__ = __repr__
     value = property(lambda self: self.name.lower())
 
     def is_k_major_a(self) -> bool:
@@ -50,8 +43,7 @@ class Member:
 
         return OperandMajorMode.K if self.name == "ROW_MAJOR" else OperandMajorMode.MN
 
-    def sm90_mma_major_mode(self):
-        return self.mma_major_mode()
+    sm90_mma_major_mode = mma_major_mode
 
 
 class LayoutEnum:

@@ -438,9 +438,8 @@ class Tile:
         """(begin, end, whether in the tensor) of runs of elements that lie together in both memories, if in another order."""
         n = len(self.shared_index)
         swizzle = self.shared.pointer.swizzle
-        group_of = (
-            (1 << swizzle[0].base + swizzle[0].bits) if swizzle is not None else 1
-        )  # elements that it may exchange
+        # elements that it may exchange
+        group_of = (1 << swizzle[0].base + swizzle[0].bits) if swizzle is not None else 1
         breaks = np.diff(self.global_index) != 1
         breaks |= self.inside[1:] != self.inside[:-1]
         breaks |= np.diff(self.plain_index) != 1

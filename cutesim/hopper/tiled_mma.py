@@ -32,31 +32,9 @@ from ..memory.pointers import read, write
 from ..memory.registers import Registers
 from ..memory.tensor import CoordinateTensor, Tensor, as_layout, element_offsets, fragment_layout, make_rmem_tensor
 from ..values.numeric import BFloat16, DType, Float16, Float32, Int32, Value
+from ..values.placeholders import Tokens
 
-
-class Major:
-    """A member of OperandMajorMode, OperandSource, ..."""
-
-    def __init__(self, kind: str, name: str):
-        self.kind, self.name = kind, name
-
-    def __repr__(self) -> str:
-        return f"{self.kind}.{self.name}"
-
-    def __eq__(self, other) -> bool:
-        return isinstance(other, Major) and (other.kind, other.name) == (self.kind, self.name)
-
-    def __hash__(self) -> int:
-        return hash((self.kind, self.name))
-
-
-def _members(kind: str, *names: str):
-    return type(kind, (), {name: Major(kind, name) for name in names})
-
-
-OperandMajorMode = _members("OperandMajorMode", "MN", "K")
-OperandSource = _members("OperandSource", "RMEM", "SMEM")
-Field = _members("Field", "ACCUMULATE")
+OperandMajorMode, OperandSource, Field = Tokens("MN", "K"), Tokens("RMEM", "SMEM"), Tokens("ACCUMULATE")
 
 
 @dataclass(frozen=True)
@@ -388,14 +366,12 @@ def _fragment(x, dtype: DType, shared: bool, which: str):
 # ---- the product ----------------------------------------------------------------------------------------------------
 
 
-def gemm(atom, d, a, b, c, **options) -> None:
+def gemm(atom, d, a, b, c, **_) -> None:
     """d = a b + c over (V, M), (V, N), (V, M, N), or with a mode K more in a and b."""
     if isinstance(atom, MmaAtom):
         atom = TiledMma(atom.op, la.make_layout((1, 1, 1)), (None, None, None))
     if not isinstance(atom, TiledMma):
         raise not_simulated(f"cute.gemm with {type(atom).__name__}")
-    if options and set(options) - {"loc", "ip"}:
-        raise not_simulated(f"cute.gemm with {', '.join(options)}")
     if atom.op.start is not None:
         atom.op.start(atom, d, a, b, c)
         return

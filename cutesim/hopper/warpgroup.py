@@ -25,7 +25,7 @@ from ..layouts import layout as la
 from ..layouts import layout_algebra as algebra
 from ..layouts.layout import Layout
 from ..machine.barriers import whole_warps
-from ..machine.copying import CopyUniversalOp
+from ..machine.copying import CopyUniversalOp, make_copy_atom
 from ..memory.log import needs_warps
 from ..memory.pointers import read_raw
 from ..memory.recording import record_event
@@ -33,7 +33,8 @@ from ..memory.registers import Registers
 from ..memory.swizzle import ComposedLayout, Swizzle
 from ..memory.tensor import Tensor, element_offsets
 from ..values.numeric import BFloat16, DType, Float16, Float32, constant_number
-from .matrix_copies import StMatrix8x8x16bOp, make_copy_atom
+from ..values.placeholders import Tokens
+from .matrix_copies import StMatrix8x8x16bOp
 from .tiled_mma import (
     Descriptors,
     MmaOp,
@@ -41,17 +42,14 @@ from .tiled_mma import (
     OperandSource,
     TiledMma,
     _check_types,
-    _members,
     _places,
     _store,
     _values,
     make_tiled_mma,
 )
 
-SmemLayoutAtomKind = _members(
-    "SmemLayoutAtomKind", *(f"{major}_{kind}" for major in ("MN", "K") for kind in ("INTER", "SW32", "SW64", "SW128"))
-)
 _BYTES = {"INTER": 16, "SW32": 32, "SW64": 64, "SW128": 128}
+SmemLayoutAtomKind = Tokens(*(f"{major}_{kind}" for major in ("MN", "K") for kind in _BYTES))
 
 
 def make_smem_layout_atom(kind, element_type: DType, **_) -> ComposedLayout:

@@ -22,19 +22,18 @@ def dsl_installed() -> bool:
     return importlib.util.find_spec("cutlass") is not None
 
 
-def answering_import(name, globals=None, locals=None, fromlist=(), level=0):
-    """__import__ that answers cutlass (and cuda, for stream annotations) where they are missing."""
-    top = name.partition(".")[0]
-    if level == 0 and top in ("cutlass", "cuda") and importlib.util.find_spec(top) is None:
-        return _answer_for(name, fromlist)
-    return _import(name, globals, locals, fromlist, level)
+def answering(always: bool):
+    """__import__ that answers cutlass (and cuda, for stream annotations) where they are missing, or `always`."""
 
+    def importing(name, globals=None, locals=None, fromlist=(), level=0):
+        top = name.partition(".")[0]
+        if level == 0 and top in ("cutlass", "cuda") and (always or importlib.util.find_spec(top) is None):
+            from ..dialect import names
 
-def simulating_import(name, globals=None, locals=None, fromlist=(), level=0):
-    """__import__ that answers cutlass and cuda wherever it runs."""
-    if level == 0 and name.partition(".")[0] in ("cutlass", "cuda"):
-        return _answer_for(name, fromlist)
-    return _import(name, globals, locals, fromlist, level)
+            return names.by_path(name if fromlist else top)
+        return _import(name, globals, locals, fromlist, level)
+
+    return importing
 
 
 def _import(name, globals, locals, fromlist, level):
@@ -49,12 +48,6 @@ def _import(name, globals, locals, fromlist, level):
         from ..context import without_frames
 
         raise without_frames(error) from None
-
-
-def _answer_for(name: str, fromlist):
-    from ..dialect import names
-
-    return names.by_path(name if fromlist else name.partition(".")[0])
 
 
 def torch_or_its_answer(answered):
@@ -90,8 +83,7 @@ def answer_imports(namespace: dict, always=False, torch=False) -> None:
     torch=True: and torch, where that is missing."""
     if dsl_installed() and not always:
         return
-    table = dict(vars(builtins))
-    answered = simulating_import if always else answering_import
+    table, answered = dict(vars(builtins)), answering(always)
     table["__import__"] = torch_or_its_answer(answered) if torch else answered
     namespace["__builtins__"] = table
 

@@ -321,9 +321,8 @@ class SimFunction:
         return f"<simulated {self.name}>"
 
 
-STATIC = re.compile(
-    r"\b(Shape|Tile|Coord|Stride|IntTuple)\b"
-)  # annotations whose whole numbers the DSL knows while tracing
+# Annotations whose whole numbers the DSL knows while tracing.
+STATIC = re.compile(r"\b(Shape|Tile|Coord|Stride|IntTuple)\b")
 
 
 def cross(x, annotation: str):

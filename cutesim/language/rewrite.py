@@ -590,9 +590,8 @@ class _Writer(ast.NodeTransformer):
             return ast.fix_missing_locations(ast.copy_location(self.rt("class_of", node.value), node))
         if node.attr not in ("shape", "stride") or not isinstance(node.ctx, ast.Load):
             return node
-        asked = self.rt(
-            "extents", node.value, ast.Constant(node.attr)
-        )  # of a tensor or layout, perhaps: what ? is there
+        # of a tensor or layout, perhaps: what ? is there
+        asked = self.rt("extents", node.value, ast.Constant(node.attr))
         return ast.copy_location(asked, node)
 
     def visit_BoolOp(self, node):

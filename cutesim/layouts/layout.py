@@ -229,7 +229,12 @@ def as_tuple(x) -> tuple:
 
 
 def has_none(coord) -> bool:
-    return coord is None or (type(coord) is tuple and any(map(has_none, coord)))
+    if not isinstance(coord, tuple):
+        return coord is None
+    for c in coord:  # any(map(...)) takes twice as long
+        if c is None or isinstance(c, tuple) and has_none(c):
+            return True
+    return False
 
 
 def is_congruent(a, b) -> bool:

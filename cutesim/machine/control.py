@@ -123,9 +123,9 @@ def name_of(function) -> str:
 
 
 def refuse_unknown(function, kwargs) -> None:
-    """Refuse a keyword that the simulator would drop: no argument is accepted and ignored."""
+    """Refuse a keyword that the simulator would drop: no argument is accepted and ignored, but None, which says nothing."""
     taken = _taken(getattr(function, "__func__", function)) if callable(function) else None
-    unknown = [name for name in kwargs if name not in taken] if taken else ()
+    unknown = [name for name, x in kwargs.items() if x is not None and name not in taken] if taken else ()
     if unknown:
         raise not_simulated(f"the argument {unknown[0]} of {name_of(function)}")
 

@@ -19,7 +19,7 @@ from ..layouts import layout_algebra as algebra
 from ..layouts.layout import Layout
 from ..memory.pointers import read, write
 from ..memory.registers import Registers
-from ..memory.tensor import CoordinateTensor, Tensor, access_width, contiguous_run, element_offsets
+from ..memory.tensor import CoordinateTensor, Tensor, access_width, as_layout, contiguous_run, element_offsets
 from ..values.numeric import DType, Value, constant_number
 from .asynchronous import bulk_copy, issue_cp_async
 
@@ -81,6 +81,8 @@ class CopyAtom:
 
 
 def make_copy_atom(op: CopyOp, copy_internal_type: DType, *, num_bits_per_copy=0, **_) -> CopyAtom:
+    if hasattr(type(op), "atom_of"):  # one of the rooms for Hopper has its own
+        return op.atom_of(copy_internal_type)
     if not isinstance(op, CopyOp):
         raise not_simulated(f"make_copy_atom({getattr(op, 'name', op)})")
     bits = constant_number(num_bits_per_copy, "num_bits_per_copy") or copy_internal_type.width
@@ -146,14 +148,17 @@ class ThrCopy:
         return _retile(self.tiled, tensor)
 
 
-def make_tiled_copy(atom: CopyAtom, layout_tv, tiler_mn, **_) -> TiledCopy:
-    tiler = tiler_mn if isinstance(tiler_mn, tuple) else (tiler_mn,)
-    return TiledCopy(atom, layout_tv, tiler)
+def tiled(atom, layout_tv: Layout, tiler: tuple) -> TiledCopy:
+    return getattr(type(atom), "tiled", TiledCopy)(atom, layout_tv, tiler)
 
 
-def make_tiled_copy_tv(atom: CopyAtom, thr_layout: Layout, val_layout: Layout, **_) -> TiledCopy:
+def make_tiled_copy(atom, layout_tv, tiler_mn, **_) -> TiledCopy:
+    return tiled(atom, as_layout(layout_tv), tiler_mn if isinstance(tiler_mn, tuple) else (tiler_mn,))
+
+
+def make_tiled_copy_tv(atom, thr_layout: Layout, val_layout: Layout, **_) -> TiledCopy:
     tiler_mn, layout_tv = algebra.make_layout_tv(thr_layout, val_layout)
-    return TiledCopy(atom, layout_tv, tiler_mn)
+    return tiled(atom, layout_tv, tiler_mn)
 
 
 @lru_cache(maxsize=4096)
@@ -284,9 +289,8 @@ def _predicate(pred, src: Tensor, values: int, instructions: int) -> np.ndarray:
     if len(offsets) != instructions:
         if instructions % len(offsets):
             raise refused(f"pred {pred.shape} does not match the {instructions} instructions of {src.shape}")
-        offsets = np.repeat(
-            offsets, instructions // len(offsets)
-        )  # (M, N) predicates repeat over the values' rest mode
+        # (M, N) predicates repeat over the values' rest mode
+        offsets = np.repeat(offsets, instructions // len(offsets))
     return read(pred.pointer, offsets, 1) != 0
 
 

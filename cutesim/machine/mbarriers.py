@@ -8,6 +8,7 @@ names no scope is taken to reach its cluster. Source: PTX ISA 9.0, mbarrier.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,6 +19,7 @@ from ..context import (
     STATE,
     NeedsWarps,
     Waiting,
+    counted,
     fail,
     group,
     here,
@@ -74,8 +76,8 @@ class MBarrier:
     def outstanding(self) -> str:
         """What the running phase still waits for, who counts it, and who has come."""
         return (
-            f"phase {self.phase}: {_count(self.pending, 'arrival')} and {self.bytes} bytes outstanding; {self.line.where} counts "
-            f"{_count(self.count, 'arrival')}, and {_from_where(self.arrived) or 'none'} came"
+            f"phase {self.phase}: {counted(self.pending, 'arrival')} and {self.bytes} bytes outstanding; {self.line.where} counts "
+            f"{counted(self.count, 'arrival')}, and {_from_where(self.arrived) or 'none'} came"
         )
 
     def missed(self, warp: tuple) -> str:
@@ -254,8 +256,8 @@ def _parity(phase) -> int:
     return int(flat[0])
 
 
-def _done(barrier: MBarrier, parity: int) -> bool:
-    return barrier.phase % 2 != parity
+def _done(barriers: list, parity: int) -> bool:
+    return all(barrier.phase % 2 != parity for barrier in barriers)
 
 
 def _acquired(barrier: MBarrier) -> int:
@@ -266,7 +268,7 @@ def _asked(name: str, pointer, phase) -> tuple:
     """(the mbarriers that the group asks, the parity); in the fast mode their phases must be complete."""
     parity = _parity(phase)
     barriers = [find(row, offset, name) for row, offset, _ in distinct(pointer)]
-    if group().warp < 0 and not all(_done(b, parity) for b in barriers):
+    if group().warp < 0 and not _done(barriers, parity):
         raise NeedsWarps
     return barriers, parity
 
@@ -309,16 +311,15 @@ def _wait_for_phase(pointer, barriers: list, parity: int):
     line, warp = here(), (int(group().blocks[0]), group().warp)
     _record(Op.MBARRIER_WAIT, pointer, arg=parity)
 
-    def ready():
-        return all(_done(b, parity) for b in barriers)
+    ready = functools.partial(_done, barriers, parity)
 
     def state():
-        b = next(b for b in barriers if not _done(b, parity))
+        b = next(b for b in barriers if not _done([b], parity))
         return f"an mbarrier ({b.outstanding()}{b.missed(warp)})"
 
     def mismatch():
         for b in barriers:
-            if not _done(b, parity) and b.pending == 0 and b.bytes:
+            if not _done([b], parity) and b.pending == 0 and b.bytes:
                 return _mismatch(b, line)
         return ""
 
@@ -349,10 +350,6 @@ def blocks_named(blocks) -> str:
     return f"block{'s' * (len(blocks) > 1)} {ranges(blocks)}"
 
 
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}{'s' * (n != 1)}"
-
-
 def mbarrier_try_wait(mbar_ptr, phase, **_):
     """Whether the phase has completed; other warps run before it says no."""
     needs_warps()
@@ -365,7 +362,7 @@ def _comes_too_early(barriers, parity) -> bool:
     if STATE.run.doubted is None:
         return False
     g, before = group(), len(STATE.run.doubted)
-    STATE.run.doubted.update((g.blocks[0], g.warp, id(b), b.phase - _done(b, parity)) for b in barriers)
+    STATE.run.doubted.update((g.blocks[0], g.warp, id(b), b.phase - _done([b], parity)) for b in barriers)
     return len(STATE.run.doubted) > before
 
 
@@ -374,14 +371,14 @@ def _try(pointer, barriers, parity):
         return _no(pointer, parity)
     if STATE.run.order is not None:  # how long it waits is not known, perhaps not at all
         return (yield from _test(pointer, barriers, parity))
-    if not all(_done(b, parity) for b in barriers):
-        yield Waiting(lambda: all(_done(b, parity) for b in barriers), "an mbarrier (try_wait)", here())
+    if not _done(barriers, parity):
+        yield Waiting(functools.partial(_done, barriers, parity), "an mbarrier (try_wait)", here())
     return _answer(pointer, barriers, parity)
 
 
 def _answer(pointer, barriers, parity) -> Value:
     """Whether the phase is complete now."""
-    if not all(_done(b, parity) for b in barriers):
+    if not _done(barriers, parity):
         return _no(pointer, parity)
     _record(Op.MBARRIER_WAIT, pointer, arg=parity, arg2=2)
     return _Yes(pointer, arg=parity, arg2=_acquired(barriers[0]) if barriers else -1)
@@ -400,11 +397,9 @@ def mbarrier_test_wait(mbar_ptr, phase, **_):
 
 
 def _test(pointer, barriers, parity):
-    def ready():
-        return all(_done(b, parity) for b in barriers)
-
     if _comes_too_early(barriers, parity):
         return _no(pointer, parity)
-    if STATE.run.order is None and not ready():  # where orders are chosen it says what is so when it comes
-        yield Waiting(ready, "an mbarrier (test_wait)", here(), gives_up=True)
+    # Where orders are chosen it says what is so when it comes.
+    if STATE.run.order is None and not _done(barriers, parity):
+        yield Waiting(functools.partial(_done, barriers, parity), "an mbarrier (test_wait)", here(), gives_up=True)
     return _answer(pointer, barriers, parity)

@@ -126,17 +126,17 @@ class PipelineAsync:
         barrier_storage=None,
         tx_count=0,
         defer_sync=False,
-        **options,
+        cta_layout_vmnk=None,
+        name=None,
+        tidx=None,
+        **_,
     ):
         """Initialise the mbarriers, and let everybody know."""
-        blocks, sharing = options.pop("cta_layout_vmnk", None), ()
+        blocks, sharing = cta_layout_vmnk, ()
         if blocks is not None and size(blocks) > 1:
             if not cls.multicast or size(blocks[0]) * size(blocks[3]) > 1:
                 raise not_simulated(f"{cls.__name__}.create with cta_layout_vmnk={blocks}")
             sharing = (size(blocks[1]), size(blocks[2]))
-        given = [name for name, x in options.items() if x is not None and name not in ("loc", "ip", "name", "tidx")]
-        if given:
-            raise not_simulated(f"{cls.__name__}.create with {', '.join(given)}")
         if barrier_storage is None:
             raise refused(f"{cls.__name__}.create needs barrier_storage=, room for two mbarriers a stage")
         stages = constant_number(num_stages, "num_stages")

@@ -32,9 +32,8 @@ from ..memory.log import Log
 from ..values.exact import Shadows
 from ..values.numeric import Value, constant_number
 
-SMEM_LIMIT = (
-    232_448  # bytes a block may use on Hopper (227 KiB); CUDA C++ Programming Guide, table of compute capabilities
-)
+# bytes a block may use on Hopper (227 KiB); CUDA C++ Programming Guide, table of compute capabilities
+SMEM_LIMIT = 232_448
 THREAD_LIMIT = 1024
 # By x, y and z; CUDA C++ Programming Guide, technical specifications of every compute capability
 BLOCK_LIMITS, GRID_LIMITS = (1024, 1024, 64), (2**31 - 1, 65535, 65535)
@@ -69,9 +68,8 @@ class RunState:
     may_still_run: list | None = None  # the launches that may run as the next one starts; None = not known
     arguments: list = field(default_factory=list)  # memory.GlobalMemory of each tensor
     smem_bytes: int = 0
-    unwritten: dict | None = (
-        None  # Line of a fragment -> Line of the first read of what no store has reached, if looked for
-    )
+    # Line of a fragment -> Line of the first read of what no store has reached, if looked for
+    unwritten: dict | None = None
     poisoned: object = None  # the Line of the only fragment that holds other poison than with the fill before
     on_device: bool = False  # whether the arguments are in a GPU's memory, which the host cannot touch
     assumes: bool = False  # whether a kernel has promised something with cute.assume
@@ -158,9 +156,8 @@ class LaunchState:
     name: str = ""
     ahead: list | None = field(default_factory=list)  # launches that may still run as this one starts; None = not known
     waited: set = field(default_factory=set)  # blocks of which a thread has waited for the kernels before
-    signalled: dict = field(
-        default_factory=dict
-    )  # block -> whether the first that let the next kernel start had waited
+    # block -> whether the first that let the next kernel start had waited
+    signalled: dict = field(default_factory=dict)
     touched: dict = field(default_factory=dict)  # id -> (memory, whether it was written) of global memory
 
     @property

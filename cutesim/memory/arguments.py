@@ -15,20 +15,8 @@ from .pointers import LOWEST_ADDRESS, GlobalMemory, Pointer
 from .tensor import Tensor, make_identity_tensor
 
 _BY_NUMPY = {t.storage: t for t in TYPES.values() if t.storage == t.carrier}
-_BY_TORCH = {
-    "float64": "Float64",
-    "float32": "Float32",
-    "float16": "Float16",
-    "bfloat16": "BFloat16",
-    "float8_e4m3fn": "Float8E4M3FN",
-    "float8_e5m2": "Float8E5M2",
-    "int64": "Int64",
-    "int32": "Int32",
-    "int16": "Int16",
-    "int8": "Int8",
-    "uint8": "Uint8",
-    "bool": "Boolean",
-}
+_BY_TORCH = {name.lower(): dtype for name, dtype in TYPES.items()}
+_BY_TORCH |= {"float8_e4m3fn": TYPES["Float8E4M3FN"], "float8_e5m2": TYPES["Float8E5M2"], "bool": Boolean}
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +167,7 @@ def as_array(x):
     name = str(x.dtype).removeprefix("torch.")
     if name not in _BY_TORCH:
         raise TypeError(f"the simulator takes no torch.{name} tensor")
-    dtype = TYPES[_BY_TORCH[name]]
+    dtype = _BY_TORCH[name]
     x = x.detach()
     if dtype is BFloat16:
         torch = sys.modules[type(x.dtype).__module__]  # or what answers for it

@@ -83,17 +83,7 @@ class GlobalMemory:
         return tuple(int(c) for c in result)
 
     def info(self) -> TensorInfo:
-        size = self.dtype.itemsize
-        return TensorInfo(
-            self.name,
-            int(Space.GMEM),
-            self.dtype.name,
-            size,
-            self.shape,
-            self.stride,
-            self.address,
-            len(self.array) * size,
-        )
+        return _info(self, self.address, len(self.array) * self.dtype.itemsize)
 
 
 @dataclass(eq=False)
@@ -110,16 +100,14 @@ class SharedAllocation:
     space = Space.SMEM
 
     def info(self) -> TensorInfo:
-        return TensorInfo(
-            self.name,
-            int(Space.SMEM),
-            self.dtype.name,
-            self.dtype.itemsize,
-            self.shape,
-            self.stride,
-            self.start,
-            self.nbytes,
-        )
+        return _info(self, self.start, self.nbytes)
+
+
+def _info(memory, start: int, nbytes: int) -> TensorInfo:
+    dtype = memory.dtype
+    return TensorInfo(
+        memory.name, int(memory.space), dtype.name, dtype.itemsize, memory.shape, memory.stride, start, nbytes
+    )
 
 
 @dataclass(eq=False)
@@ -171,12 +159,10 @@ class Pointer:
     alignment: int = 1
     rows: object = None  # shared memory of another block of the cluster: its row, (B|1, T|1)
     view: object = None  # (layout, coordinates) of the tensor whose first element this is, where they are known
-    swizzle: object = (
-        None  # (Swizzle, first element of the tensor that it permutes): `offset` counts before it is applied
-    )
-    rounded: tuple | None = (
-        None  # what to say when a lane uses it that `align` has moved, and which those are (B|1, T|1)
-    )
+    # (Swizzle, first element of the tensor that it permutes): `offset` counts before it is applied
+    swizzle: object = None
+    # what to say when a lane uses it that `align` has moved, and which those are (B|1, T|1)
+    rounded: tuple | None = None
 
     def __repr__(self) -> str:
         """Without the numbers there, as where the compiler reads the source."""

@@ -21,7 +21,8 @@ from cutesim.trace import Space
 from ..context import STATE, SimulationError, any_of, executing, fail, not_simulated, refused, spread, wrong_kind
 from ..layouts import layout as la
 from ..layouts import layout_algebra as algebra
-from ..layouts.layout import Layout
+from ..layouts.layout import Layout, has_none
+from ..layouts.layout import offsets as element_offsets
 from ..values.numeric import Boolean, DType, Int32, Int64, TensorSSA, Value, convert, type_of
 from ..values.package_methods import Open, indexed_by_a_package, is_python_s
 from .bounds import Place
@@ -45,15 +46,6 @@ def plain(coord):
     return coord
 
 
-def has_none(coord) -> bool:
-    if not isinstance(coord, tuple):
-        return coord is None
-    for c in coord:
-        if c is None or isinstance(c, tuple) and has_none(c):
-            return True
-    return False
-
-
 def is_dynamic(coord) -> bool:
     return isinstance(coord, Value) or (isinstance(coord, tuple) and any(is_dynamic(c) for c in coord))
 
@@ -63,16 +55,10 @@ INT32_MOST = 2**31 - 1
 
 
 @lru_cache(maxsize=4096)
-def element_offsets(layout: Layout) -> np.ndarray:
-    return la.offsets(layout)
-
-
-@lru_cache(maxsize=4096)
 def contiguous_run(layout: Layout) -> int:
     """How many consecutive elements, in column-major order, are consecutive in memory, from every run's start."""
-    offsets = la.offsets(layout)
-    n = len(offsets)
-    run = n
+    offsets = element_offsets(layout)
+    run = n = len(offsets)
     while run > 1:
         if n % run == 0:
             rows = offsets.reshape(-1, run)
@@ -148,13 +134,33 @@ def access_width(tensor: Tensor, limit_bytes: int = 16) -> int:
     return width
 
 
-class Tensor:
+class _Laid:
+    """What has a layout, and the methods that a package adds."""
+
+    __slots__ = ("layout",)
+
+    @property
+    def shape(self):
+        return self.layout.shape
+
+    @property
+    def stride(self):
+        return self.layout.stride
+
+    def __getattr__(self, name: str):
+        found = None if name.startswith("__") else TENSORS.method(name, self)
+        if found is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        return found
+
+
+class Tensor(_Laid):
     """A tensor a kernel can touch: `.iterator` points, `.layout` maps coordinates to elements.
 
     `coords` gives the coordinate of each element in the kernel argument that the tensor is a view of, None if not known.
     """
 
-    __slots__ = ("pointer", "layout", "coords")
+    __slots__ = ("pointer", "coords")
 
     def __init__(self, pointer: Pointer, layout: Layout, coords: CoordinateTensor | None = None):
         self.pointer = pointer
@@ -169,14 +175,6 @@ class Tensor:
             origin = self.pointer.swizzle[1]
             return replace(self.pointer, offset=origin, swizzle=None).seen_as((SWIZZLED, None))
         return self.pointer if self.coords is None else self.pointer.seen_as((self.layout, self.coords))
-
-    @property
-    def shape(self):
-        return self.layout.shape
-
-    @property
-    def stride(self):
-        return self.layout.stride
 
     @property
     def element_type(self) -> DType:
@@ -238,9 +236,6 @@ class Tensor:
             align = gcd(pointer.alignment, known) if offset or known else pointer.alignment
         return Tensor(pointer.shifted(offset, align), layout, coords)
 
-    def __getattr__(self, name: str):
-        return _added(self, name)
-
     def __getitem__(self, coord):
         if is_python_s(coord):
             return indexed_by_a_package(TENSORS, self, "__getitem__", coord)
@@ -285,7 +280,7 @@ class Tensor:
         if source is None:
             raise wrong_kind(f"cannot store a {type(value).__name__} in a {self.dtype} tensor", value)
         if not _holds(self.dtype, source):
-            raise refused(f"cannot store {source} in a {self.dtype} tensor; convert it: {_dsl_name(self.dtype)}(...)")
+            raise refused(f"cannot store {source} in a {self.dtype} tensor; convert it: cutlass.{self.dtype}(...)")
         pointer, offsets, place = self._element(coord)
         write(pointer, offsets, convert(value, self.dtype).a[..., None], place=place)
 
@@ -321,32 +316,29 @@ class Tensor:
             return pointer.shifted(offset, 1), ZERO, place
         return pointer, np.array([offset], np.int64), place
 
+    def _whole(self) -> tuple:
+        """(the offsets of all elements, how many of them an instruction moves)."""
+        self._reachable()
+        return element_offsets(self.layout), 1 if isinstance(self.pointer.memory, Registers) else access_width(self)
+
     def load(self, **_) -> TensorSSA:
         """All elements as a register vector; global and shared memory are read as wide as alignment allows."""
-        self._reachable()
-        offsets = element_offsets(self.layout)
-        width = 1 if isinstance(self.pointer.memory, Registers) else access_width(self)
+        offsets, width = self._whole()
         return TensorSSA(self.dtype, read(self.pointer, offsets, width, place=self.place(width)), self.shape)
 
     def store(self, value, **_) -> None:
         """Write a register vector of the same size; its type may be narrower than the tensor's."""
-        self._reachable()
+        offsets, width = self._whole()
         if not isinstance(value, TensorSSA):
             raise wrong_kind(f"store takes a TensorSSA, got {type(value).__name__}; use fill for one number", value)
         if not _holds(self.dtype, value.dtype):
-            raise refused(
-                f"cannot store {value.dtype} values in a {self.dtype} tensor; add .to({_dsl_name(self.dtype)})"
-            )
-        offsets = element_offsets(self.layout)
+            raise refused(f"cannot store {value.dtype} values in a {self.dtype} tensor; add .to(cutlass.{self.dtype})")
         if len(offsets) != value.a.shape[-1]:
             raise refused(f"cannot store {value.shape} in a tensor of shape {self.shape}")
-        width = 1 if isinstance(self.pointer.memory, Registers) else access_width(self)
         write(self.pointer, offsets, convert(value, self.dtype).a, width, place=self.place(width))
 
     def fill(self, value) -> None:
-        self._reachable()
-        offsets = element_offsets(self.layout)
-        width = 1 if isinstance(self.pointer.memory, Registers) else access_width(self)
+        offsets, width = self._whole()
         write(self.pointer, offsets, convert(value, self.dtype).a[..., None], width, place=self.place(width))
 
 
@@ -397,10 +389,6 @@ def _holds(target: DType, source: DType) -> bool:
     return source.is_float == target.is_float and source.width <= target.width
 
 
-def _dsl_name(dtype: DType) -> str:
-    return f"cutlass.{dtype}"
-
-
 @dataclass(frozen=True)
 class CoordinateIterator:
     """The first coordinate of a tensor of coordinates."""
@@ -408,22 +396,14 @@ class CoordinateIterator:
     base: tuple
 
 
-class CoordinateTensor:
+class CoordinateTensor(_Laid):
     """A tensor whose elements are coordinates: from make_identity_tensor, then tiled and partitioned like the data."""
 
-    __slots__ = ("base", "layout")
+    __slots__ = ("base",)
 
     def __init__(self, base: tuple, layout: Layout):
         self.base = base  # one int or array per dimension
         self.layout = layout
-
-    @property
-    def shape(self):
-        return self.layout.shape
-
-    @property
-    def stride(self):
-        return self.layout.stride
 
     element_type = dtype = Int32
 
@@ -453,9 +433,6 @@ class CoordinateTensor:
 
     __iter__ = None  # Python would count up for ever
 
-    def __getattr__(self, name: str):
-        return _added(self, name)
-
     def __getitem__(self, coord):
         if is_python_s(coord):
             return indexed_by_a_package(TENSORS, self, "__getitem__", coord)
@@ -463,13 +440,6 @@ class CoordinateTensor:
 
 
 TENSORS = Open("_Tensor", Tensor, CoordinateTensor)
-
-
-def _added(tensor, name: str):
-    found = None if name.startswith("__") else TENSORS.method(name, tensor)
-    if found is None:
-        raise AttributeError(f"{type(tensor).__name__!r} object has no attribute {name!r}", name=name, obj=tensor)
-    return found
 
 
 def _add_coordinates(base, offset):

@@ -142,10 +142,8 @@ def try_orders(once, tensors: dict, bounds="all", right=None) -> Orders:
 
     search, start, tried = Search(), time.perf_counter(), 0
     results, differing, left = None, "", True
-    apart, met = (
-        set(),
-        set(),
-    )  # atomics whose lanes are steps of their own; those that several lanes have made in one step
+    # atomics whose lanes are steps of their own; those that several lanes have made in one step
+    apart, met = set(), set()
     while left:
         order, run = run_in(search.choose)
         if run is not None:

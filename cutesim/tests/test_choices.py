@@ -67,9 +67,8 @@ def test_a_store_to_shared_memory_is_a_turn_and_a_race_is_told_by_its_result():
     """Two warps store and then read each other's number without a barrier: right only if both store first."""
     x = np.zeros(128, np.int32)
     found = choices(k.no_barrier, x=x, right=lambda: (x[:64] == np.repeat([2, 1], 32)).all())
-    assert [found.turns[turn][1] for turn in found.before] == [
-        "Warp 0 writes buffer[0]."
-    ]  # or warp 1, which is as good
+    # or warp 1, which is as good
+    assert [found.turns[turn][1] for turn in found.before] == ["Warp 0 writes buffer[0]."]
     assert play(found, 1, 0, 1).ended == play(found, 1, 1, 0).ended == ""
     assert play(found, 0, 1, 1).ended == "All have ended, and the result is wrong."
     assert choices(k.no_barrier).failing.startswith("Race")

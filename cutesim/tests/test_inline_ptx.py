@@ -116,31 +116,21 @@ def test_a_bulk_copy_that_nobody_waits_for_is_found():
 
 LOAD_2 = "ld.global.v2.b32 {{$w0}, {$w1}}, [{$r0}];"
 HINTED = "ld.global.L2::cache_hint.b32 {$w0}, [{$r0}], {$r1};"
-ASKED, STORED, INTS = k.asked(2, hint=False), k.stored(2), [INT32] * 2
+STORED, INTS = k.stored(2), [INT32] * 2
 # the text, types, arguments and options of what does not go with the instruction, and of what is not simulated
 TEXTS = (
-    (STORED, [], "x nine nine sixteen"),
     (STORED, [], "smem nine nine nine"),
     (LOAD_2, [INT32], "x"),
-    (LOAD_2, [FP32] * 2, "x"),
     (LOAD_2, INTS, "x policy"),
-    (LOAD_2, INTS, "smem"),
     (LOAD_2, INTS, "nine"),
     (HINTED, [INT32], "x nine"),
-    (ASKED, INTS, "x sixteen nine nine"),
-    (ASKED, INTS, "smem nine nine nine"),
-    (k.POLICY, [INT32], ""),
     (k.BULK, [], "x x nine smem policy"),
     (k.BULK, [], "smem x sixteen smem policy"),
     (k.BULK, [], "smem x nine smem policy"),
-    (STORED, [INT32], "x nine nine nine"),
-    (ASKED.replace("$r3", "$r2"), INTS, "x nine nine nine"),
     ("mov.u32 {$w0}, %clock;", [INT32], ""),
     ("tex.1d.v4.f32.s32 {$w0}, {$r0};", [FP32], "nine"),
     ("", [], ""),
     (LOAD_2, INTS, "x", ("predicate", True)),
-    (LOAD_2.replace("$w1", "$w0"), INTS, "x"),
-    (LOAD_2 + LOAD_2, INTS, "x"),
     ("createpolicy.fractional.L2::evict_last.b64 {$w0}, 0.0;", [INT64], ""),
 )
 REFUSED = [  # for test_reports

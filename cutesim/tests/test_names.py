@@ -51,6 +51,8 @@ UNREAD = {
     "acquire_and_advance.try_acquire_token": "waiting once more gives the same",
     "wait_and_advance.try_wait_token": "waiting once more gives the same",
     "producer_commit.state": "the bytes arrive by themselves",
+    "PipelineAsync.name": HINTS,
+    "PipelineAsync.tidx": "the warp's own number says it",
     "PipelineTmaStore.producer_group": "a bulk group belongs to its thread",
     "pipeline_init_arrive.cluster_shape_mn": "the launch has it",
     "pipeline_init_wait.cluster_shape_mn": "the launch has it",

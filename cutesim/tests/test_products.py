@@ -80,9 +80,8 @@ def test_wgmma_reads_what_threads_wrote_behind_a_proxy_fence():
 @pytest.mark.parametrize("kind, name", [("e4m3", "Float8E4M3FN"), ("e5m2", "Float8E5M2")])
 def test_warpgroups_multiply_floats_of_8_bits(kind, name):
     dtype = names.CUTE.__dict__[name]
-    a, b = (
-        np.clip(x, -4, 4).astype(np.float32) for x in operands(128, 64, 256)
-    )  # whole numbers that both formats have
+    # whole numbers that both formats have
+    a, b = (np.clip(x, -4, 4).astype(np.float32) for x in operands(128, 64, 256))
     packed, more = [dtype.encode(x) for x in (a, b)], {"tile": (128, 64, 128), "kind": kind}
     for given in ([Array(x, dtype) for x in packed], packed):  # floats, and bytes that the kernel reads as floats
         gives(k.hopper, *given, wanted=product(a, b), dtype=np.float32, modes=[{}], **more)

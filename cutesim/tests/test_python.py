@@ -85,9 +85,8 @@ def test_and_and_or_choose_an_operand_lane_by_lane():
 
 
 def test_a_number_of_the_source_is_one_of_run_time_in_the_arms_that_change_its_variable():
-    apart, at_once = np.array([0xBC4CCCD0, 0xBC4CCCCD], np.uint32).view(
-        np.float32
-    )  # -1.25 * 0.3 * 0.3 + 0.1, rounded at each step
+    # -1.25 * 0.3 * 0.3 + 0.1, rounded at each step
+    apart, at_once = np.array([0xBC4CCCD0, 0xBC4CCCCD], np.uint32).view(np.float32)
     # -1 is C's remainder, where Python's is 2
     gives(k.carried, A, B, F, wanted=[apart, at_once, -1, -1, apart, at_once, 2], dtype=np.float32)
 

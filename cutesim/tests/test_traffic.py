@@ -206,32 +206,6 @@ def test_dsmem_matrix():
     assert matrix.tolist() == [[0, 128, 0, 0], [16, 0, 0, 0], [0, 0, 0, 0], [0, 0, 32, 0]]
 
 
-def test_barrier_counts():
-    log = Log(grid=4, cluster=2, threads=96)
-    for _ in range(2):
-        log.barrier(3, (0, 1, 2))
-    log.barrier(4, (0, 1), barrier_id=1)
-    log.barrier(3, (0, 1, 2), block=1)
-    log.sync_warp(5)
-    log.cluster_barrier(6, (0, 1))
-    log.cluster_barrier(6, (2, 3))
-    counts = analysis.barrier_counts(log.trace())
-    wanted = {"block_barriers": 4, "sync_warps": 1, "cluster_barriers": 2}
-    wanted |= {"mbarrier_waits": 0, "wait_groups": 0}
-    assert counts == wanted
-
-
-def test_hot_lines():
-    log = Log()
-    for _ in range(3):
-        log.load(7, span(0), **G)
-    log.store(9, span(0, 128))
-    table = analysis.hot_lines(log.trace())
-    assert table.rows == (("k.py:7", 3, 384, 12, 0, "line 7"), ("k.py:9", 1, 0, 0, 31, "line 9"))
-    wanted = {"instructions": 4, "global bytes": 384, "sectors": 12, "excess wavefronts": 31}
-    assert table.total == wanted
-
-
 def test_summary_adds_up_and_is_json():
     log = Log()
     log.load(3, span(0), **G)
@@ -259,8 +233,7 @@ def test_summary_adds_up_and_is_json():
 def test_an_empty_trace_counts_nothing():
     trace = Log().trace()
     assert set(analysis.summary(trace).values()) == {0}
-    tables = analysis.hot_lines(trace), analysis.shuffle_graph(trace), analysis.bank_conflicts(trace)
+    tables = analysis.shuffle_graph(trace), analysis.bank_conflicts(trace)
     for table in tables:
         assert table.rows == ()
     assert analysis.dsmem_matrix(trace).tolist() == [[0]]
-    assert analysis.barrier_counts(trace)["block_barriers"] == 0

@@ -23,6 +23,7 @@ import numpy as np
 from ..context import STATE, all_of, any_of, executing, fail, not_simulated, refused, wrong_kind
 from ..layouts.layout import (
     Extent,
+    as_tuple,
     crd2idx,
     flatten_to_tuple,
     has_none,
@@ -472,20 +473,11 @@ class TensorSSA(_Arithmetic):
 
 
 def _fold(a: np.ndarray, dtype: DType, op: str, init_val) -> np.ndarray:
-    init = (
-        None
-        if init_val is None
-        else to_array(init_val, dtype)
-        if not isinstance(init_val, Value)
-        else convert(init_val, dtype).a
-    )
     combine = {"ADD": np.add, "MUL": np.multiply, "MAX": np.maximum, "MIN": np.minimum}[op]
     rounds = dtype is BFloat16 and op in ("ADD", "MUL")
-    # Value by value: numpy reduces a short last axis thirty times more slowly.
-    values = [a[..., k] for k in range(a.shape[-1])]
-    result, start = (values[0], 1) if init is None else (init, 0)
-    for value in values[start:]:
-        result = combine(result, value)
+    result = as_array(init_val, dtype)
+    for k in range(a.shape[-1]):  # numpy reduces a short last axis thirty times more slowly
+        result = combine(result, a[..., k])
         result = dtype.round(result) if rounds else result
     return result
 
@@ -495,12 +487,9 @@ def _reduce_modes(x: TensorSSA, op, init_val, profile):
         raise not_simulated(f"reduce with reduction_profile={profile}")
     sizes = [product(s) for s in x.shape]
     a = x.a.reshape(x.a.shape[:2] + tuple(reversed(sizes)))  # row-major axes: last mode first
-    keep = []
-    for mode in range(len(sizes) - 1, -1, -1):
+    for mode in reversed(range(len(sizes))):
         if profile[mode] is not None:
-            axis = 2 + [m for m in range(len(sizes) - 1, -1, -1) if m == mode or profile[m] is None or m < mode].index(
-                mode
-            )
+            axis = 2 + profile[mode:].count(None)
             a = _fold(np.moveaxis(a, axis, -1), x.dtype, str(op), init_val)
     keep = tuple(s for s, p in zip(x.shape, profile) if p is None)
     if not keep:
@@ -520,10 +509,10 @@ def _indices(coord):
 
 
 def _broadcast(a, shape, target):
-    shape, target = (s if isinstance(s, tuple) else (s,) for s in (shape, target))
+    shape, target = as_tuple(shape), as_tuple(target)
     if shape == target:
         return a
-    if not isinstance(shape, tuple) or not isinstance(target, tuple) or len(shape) != len(target):
+    if len(shape) != len(target):
         raise refused(f"cannot broadcast {shape} with {target}: ranks differ (a TensorSSA broadcasts only modes of 1)")
     source = [product(s) for s in shape]
     wanted = [product(s) for s in target]
@@ -622,14 +611,11 @@ def _require_inside(a: np.ndarray, source: DType, target: DType) -> None:
     """
     info = np.iinfo(target.carrier)
     outside = ~((a > info.min - 1) & (a < info.max + 1))  # NaN, too
-    if not outside.any():
-        return
-    g = STATE.group
-    off = None if g is None else g.lanes_off()
+    off = None if STATE.group is None else STATE.group.lanes_off()
     if off is not None:
         outside = outside & (off if a.ndim == 2 else off[..., None])
-        if not outside.any():
-            return
+    if not outside.any():
+        return
     value = float(np.broadcast_to(a, outside.shape)[outside][0])
     raise fail(
         "undefined conversion",
@@ -720,7 +706,7 @@ _COMPARE = {
     "==": np.equal,
     "!=": np.not_equal,
 }
-_BITS = {"&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor}
+_BITS = {"&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor, "<<": np.left_shift, ">>": np.right_shift}
 _ARITHMETIC = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
 _DIRECT = frozenset((Float32, Float64, Int32, Int64, Uint32))
 _DIRECT_OPERATORS = _COMPARE | {"+": np.add, "-": np.subtract, "*": np.multiply}
@@ -742,8 +728,8 @@ def operands(x, y, dtype):
 
 
 def _common_shape(s, t):
-    s, t = (x if isinstance(x, tuple) else (x,) for x in (s, t))  # a bare extent is a mode like (n,)
-    if not isinstance(s, tuple) or not isinstance(t, tuple) or len(s) != len(t):
+    s, t = as_tuple(s), as_tuple(t)  # a bare extent is a mode like (n,)
+    if len(s) != len(t):
         raise refused(f"shapes {s} and {t} do not match: a TensorSSA broadcasts only equal ranks with modes of 1")
     return tuple(b if product(a) == 1 else a for a, b in zip(s, t))
 
@@ -765,11 +751,14 @@ def binary(op: str, x, y):
     ):
         return NotImplemented
     dtype = promote(x, y, op)
+    if op in _BITS and dtype.is_float:
+        raise refused(f"{op} needs integers or booleans, got {dtype}")
+    ax, ay, wrap = operands(x, y, dtype)
     if op in _COMPARE:
-        ax, ay, wrap = operands(x, y, dtype)
         return wrap(Boolean, _COMPARE[op](ax, ay))
+    if op in _BITS:
+        return wrap(dtype, _BITS[op](ax, ay))
     if op in _ARITHMETIC:
-        ax, ay, wrap = operands(x, y, dtype)
         if op == "/" and not dtype.is_float:
             quotient = ax.astype(np.float32) / ay.astype(np.float32)  # a vector's: through float32, then cut off
             return wrap(dtype, convert_array(quotient, Float32, dtype))
@@ -777,15 +766,6 @@ def binary(op: str, x, y):
             return wrap(Boolean, {"+": np.logical_or, "-": np.logical_xor, "*": np.logical_and}[op](ax, ay))
         result = _ARITHMETIC[op](ax, ay)
         return wrap(dtype, dtype.round(result) if dtype is BFloat16 else result)
-    if op in _BITS:
-        if dtype.is_float:
-            raise refused(f"{op} needs integers or booleans, got {dtype}")
-        ax, ay, wrap = operands(x, y, dtype)
-        return wrap(dtype, _BITS[op](ax, ay))
-    if op in ("<<", ">>"):
-        ax, ay, wrap = operands(x, y, dtype)
-        return wrap(dtype, (np.left_shift if op == "<<" else np.right_shift)(ax, ay))
-    ax, ay, wrap = operands(x, y, dtype)
     if op == "**":
         if not dtype.is_float:
             raise refused("** of integers ends CuTe DSL 4.8.1's compiler without a word; multiply, or shift")

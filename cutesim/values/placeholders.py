@@ -63,10 +63,11 @@ Missing.__format__ = lambda self, spec: self._path if STATE.run is None else sel
 
 
 class Namespace:
-    """A module of the DSL as simulated source sees it."""
+    """A module of the DSL as simulated source sees it; a dict among its members is a module in it."""
 
     def __init__(self, path: str, members: dict, older: dict | None = None):
-        self.__dict__.update(members)
+        for name, x in members.items():
+            self.__dict__[name] = Namespace(f"{path}.{name}", x) if type(x) is dict else x
         self.__dict__.update(_path=path, _older=older or {})  # names of releases before 4.8
 
     def __getattr__(self, name):

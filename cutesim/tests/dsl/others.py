@@ -22,74 +22,51 @@ BY_NAME = {"next": lambda n: n + 1, "twice": lambda n: n * 2}
 MADE_OUTSIDE = pipeline.NamedBarrier(barrier_id=2, num_threads=32)
 
 
+def asm(result, text, constraints, *operands):
+    return llvm.inline_asm(result, [x.ir_value() for x in operands], text, constraints, **SIDE_EFFECTS)
+
+
 @cutlass_dsl.dsl_user_op
 def mapa(ptr: cute.Pointer, rank: Int32, *, loc=None, ip=None) -> Int32:
     """The cluster's address of the same place in another block."""
-    return Int32(
-        llvm.inline_asm(
-            T.i32(),
-            [ptr.toint(loc=loc, ip=ip).ir_value(loc=loc, ip=ip), Int32(rank).ir_value(loc=loc, ip=ip)],
-            "mapa.shared::cluster.u32 $0, $1, $2;",
-            "=r,r,r",
-            **SIDE_EFFECTS,
-        )
-    )
+    return Int32(asm(T.i32(), "mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r", ptr.toint(loc=loc, ip=ip), Int32(rank)))
 
 
 @dsl_user_op
 def send(value: Float32, ptr: cute.Pointer, mbar: cute.Pointer, rank: Int32, *, loc=None, ip=None):
-    place = mapa(ptr, rank, loc=loc, ip=ip).ir_value(loc=loc, ip=ip)
-    barrier = mapa(mbar, rank, loc=loc, ip=ip).ir_value(loc=loc, ip=ip)
-    llvm.inline_asm(
-        None,
-        [place, Float32(value).ir_value(loc=loc, ip=ip), barrier],
-        "st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [$0], $1, [$2];",
-        "r,f,r",
-        **SIDE_EFFECTS,
-    )
+    text = "st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [$0], $1, [$2];"
+    asm(None, text, "r,f,r", mapa(ptr, rank, loc=loc, ip=ip), Float32(value), mapa(mbar, rank, loc=loc, ip=ip))
 
 
 @dsl_user_op
 def exp2_fast(a: Float32, *, loc=None, ip=None) -> Float32:
-    text = "ex2.approx.ftz.f32 $0, $1;"
-    return Float32(llvm.inline_asm(T.f32(), [Float32(a).ir_value(loc=loc, ip=ip)], text, "=f,f", **SIDE_EFFECTS))
+    return Float32(asm(T.f32(), "ex2.approx.ftz.f32 $0, $1;", "=f,f", Float32(a)))
 
 
 @dsl_user_op
 def load_four(ptr: cute.Pointer, wanted: Int32, *, loc=None, ip=None):
     """Four words where `wanted`, else zeros."""
-    words = llvm.inline_asm(
-        llvm.StructType.get_literal([T.i32()] * 4),
-        [ptr.toint(loc=loc, ip=ip).ir_value(loc=loc, ip=ip), Int32(wanted).ir_value(loc=loc, ip=ip)],
-        """{
-            .reg .pred p;
-            setp.ne.s32 p, $5, 0;
-            mov.b32 $0, 0; mov.b32 $1, 0; mov.b32 $2, 0; mov.b32 $3, 0;
-            @p ld.global.v4.b32 {$0, $1, $2, $3}, [$4];
-        }""",
-        "=r,=r,=r,=r,l,r",
-        **SIDE_EFFECTS,
-    )
+    text = """{
+        .reg .pred p;
+        setp.ne.s32 p, $5, 0;
+        mov.b32 $0, 0; mov.b32 $1, 0; mov.b32 $2, 0; mov.b32 $3, 0;
+        @p ld.global.v4.b32 {$0, $1, $2, $3}, [$4];
+    }"""
+    four = llvm.StructType.get_literal([T.i32()] * 4)
+    words = asm(four, text, "=r,=r,=r,=r,l,r", ptr.toint(loc=loc, ip=ip), Int32(wanted))
     return tuple(Int32(llvm.extractvalue(T.i32(), words, [i], loc=loc, ip=ip)) for i in range(4))
 
 
 @dsl_user_op
 def between(a: Float32, low: Float32, high: Float32, *, loc=None, ip=None) -> Float32:
     """`a` brought between two bounds, through a register of its own."""
-    return Float32(
-        llvm.inline_asm(
-            T.f32(),
-            [Float32(x).ir_value(loc=loc, ip=ip) for x in (a, low, high)],
-            "{ .reg .f32 t; max.f32 t, $1, $2; min.f32 $0, t, $3; }",
-            "=f,f,f,f",
-            **SIDE_EFFECTS,
-        )
-    )
+    text = "{ .reg .f32 t; max.f32 t, $1, $2; min.f32 $0, t, $3; }"
+    return Float32(asm(T.f32(), text, "=f,f,f,f", *map(Float32, (a, low, high))))
 
 
 @dsl_user_op
 def clock(*, loc=None, ip=None) -> Int32:
-    return Int32(llvm.inline_asm(T.i32(), [], "mov.u32 $0, %clock;", "=r", **SIDE_EFFECTS))
+    return Int32(asm(T.i32(), "mov.u32 $0, %clock;", "=r"))
 
 
 def scaled(factor, x):
@@ -223,17 +200,14 @@ def odds(x: cute.Pointer, out: cute.Tensor):
 
 @dsl_user_op
 def arrive(ptr: cute.Pointer, *, loc=None, ip=None) -> cutlass.Uint32:
-    text = "atom.add.release.gpu.u32 $0, [$1], $2;"
-    operands = [ptr.toint(loc=loc, ip=ip).ir_value(loc=loc, ip=ip), cutlass.Uint32(1).ir_value(loc=loc, ip=ip)]
-    return cutlass.Uint32(llvm.inline_asm(cutlass.Uint32.mlir_type, operands, text, "=r,l,r", **SIDE_EFFECTS))
+    text, one = "atom.add.release.gpu.u32 $0, [$1], $2;", cutlass.Uint32(1)
+    return cutlass.Uint32(asm(cutlass.Uint32.mlir_type, text, "=r,l,r", ptr.toint(loc=loc, ip=ip), one))
 
 
 @dsl_user_op
 def arrived(ptr: cute.Pointer, *, loc=None, ip=None) -> cutlass.Uint32:
-    operands = [ptr.toint(loc=loc, ip=ip).ir_value(loc=loc, ip=ip)]
-    return cutlass.Uint32(
-        llvm.inline_asm(cutlass.Uint32.mlir_type, operands, "ld.acquire.gpu.u32 $0, [$1];", "=r,l", **SIDE_EFFECTS)
-    )
+    text = "ld.acquire.gpu.u32 $0, [$1];"
+    return cutlass.Uint32(asm(cutlass.Uint32.mlir_type, text, "=r,l", ptr.toint(loc=loc, ip=ip)))
 
 
 def pipeline_of(kind, storage):
