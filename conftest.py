@@ -45,9 +45,9 @@ def snapshot():
 
 @pytest.fixture(scope="session")
 def of_today():
-    """A function: of cases that one session tries, with TESTS=part the third that it tries today; else all."""
-    third = datetime.date.today().toordinal() % 3
-    return lambda cases: list(cases)[third::3] if os.environ.get("TESTS") == "part" else list(cases)
+    """A function: of cases that one session tries, with TESTS=part the share that it tries today; else all."""
+    today = datetime.date.today().toordinal()
+    return lambda cases: [case for k, case in enumerate(cases) if tried(k, len(cases), today)]
 
 
 # What takes minutes: whole corpora, proof suites, browsers. The start of a test's id.
@@ -72,27 +72,32 @@ SLOW = (
 )
 
 
+DAYS = 7  # of which each has its share of the cases
 IN_PAGE = "tests/test_run_in_page.py::"  # each of whose tests takes a browser half a minute
 
 
-def left_out(items, today: int) -> list:
-    """With TESTS=part, as in .ci/run, those that do not run on that day: of each test's cases two thirds, or one of two.
+def tried(k: int, count: int, today: int) -> bool:
+    """Whether the k-th of so many cases runs on that day. With TESTS=part, as in .ci/run, every seventh does, or, of fewer, one."""
+    return os.environ.get("TESTS") != "part" or (k - today) % min(count, DAYS) == 0
 
-    Within three days each has run. Without it, as in the workflow and before a commit, all of them do. The pages of the site
+
+def left_out(items, today: int) -> list:
+    """The tests that do not run on that day, most of their cases with TESTS=part.
+
+    Within a week each has run. Without it, as in the workflow and before a commit, all of them do. The pages of the site
     (`tests/test_site.py`) are sampled alike, and so are the tests of what a reader does in one.
     """
     cases = {}
     for item in items:
         name, case, _ = item.nodeid.partition("[")
         cases.setdefault(IN_PAGE if name.startswith(IN_PAGE) and not case else name, []).append(item)
-    return [item for these in cases.values() for k, item in enumerate(these) if (k - today) % min(len(these), 3)]
+    return [item for these in cases.values() for k, item in enumerate(these) if not tried(k, len(these), today)]
 
 
 def pytest_collection_modifyitems(config, items):
-    if os.environ.get("TESTS") == "part":
-        deselected = set(left_out(items, datetime.date.today().toordinal()))
-        config.hook.pytest_deselected(items=list(deselected))
-        items[:] = [item for item in items if item not in deselected]
+    deselected = set(left_out(items, datetime.date.today().toordinal()))
+    config.hook.pytest_deselected(items=list(deselected))
+    items[:] = [item for item in items if item not in deselected]
     # The longest first: last, it would run beside an idle core.
     items.sort(key=lambda item: not item.nodeid.startswith("tests/test_site.py"))
     for item in items:

@@ -1,10 +1,10 @@
 // Opens every page of a built site in Chromium, and prints what is wrong.
 //
-//   node check.mjs SITE [--chromium PATH] [--third 0|1|2] [--search WORD] [--pointed PAGE] [--popovers PAGE]
+//   node check.mjs SITE [--chromium PATH] [--seventh 0..6] [--search WORD] [--pointed PAGE] [--popovers PAGE]
 //
 // A page is opened and played through on the phone in the dark scheme; then the scheme changes under it, as the reader's system may, and
 // its window becomes a desktop's, in both schemes: each time it is looked at again. A page of a folder of which one was looked at so is
-// looked at twice, on the dark phone and on the light desktop. With --third every third page is opened.
+// looked at twice, on the dark phone and on the light desktop. With --seventh every seventh page is opened.
 //
 // Prints one JSON object: {pages: [...], opened: [...], weights: [{page, kb, seconds}], findings: [{page, scheme, width, kind, text}]}. The
 // kinds are "outside request", "console", "missing" (a request or link to a file that is not there), "accessibility"
@@ -273,7 +273,7 @@ async function popovers(page, base, path, report) {
 
 async function main() {
   const site = resolve(words[0]), pages = htmlPages(site);
-  const opened = pages.filter((path, k) => options.third === undefined || k % 3 === Number(options.third) || path === options.pointed);
+  const opened = pages.filter((path, k) => options.seventh === undefined || k % 7 === Number(options.seventh) || path === options.pointed);
   const findings = [], weights = [];
   const server = await serve(site);
   const browser = await launch();
