@@ -25,7 +25,27 @@ from quack_tutorial.records import FOLDER, read, today
 
 FILE = FOLDER / "compiled" / "releases.json"
 GENERATIONS = ("sm_80", "sm_90a", "sm_100a", "sm_120a")
-FACTS = ("registers", "spilled bytes", "loads in flight", "instructions", "registers under another name")
+KINDS = {  # what the names of a kind's instructions begin with; an instruction is of the first that fits
+    "global memory": ("LDG", "STG", "UBLKCP", "RED", "ATOMG"),
+    "shared memory": ("LDS", "STS", "STAS", "SYNCS", "ATOMS"),
+    "local memory": ("LDL", "STL"),
+    "shuffles and votes": ("SHFL", "VOTE", "REDUX", "MATCH"),
+    "barriers and fences": ("BAR", "UCGABAR", "MEMBAR", "FENCE", "CCTL", "DEPBAR"),
+    "branches": ("BRA", "BSSY", "BSYNC", "BREAK", "EXIT", "RET", "CALL"),
+    "floating point": ("F", "H", "MUFU"),
+    "integers, addresses, moves": ("",),
+}
+FACTS = (
+    "registers",
+    "spilled bytes",
+    "loads in flight",
+    "instructions",
+    "registers under another name",
+    "local bytes",
+    "loads of 16 bytes",
+    "narrower loads",
+    *KINDS,
+)
 PROGRAMS = tuple(
     p for p in architectures.programs() if p[2:] in (("float32", 1024), ("float32", 4096), ("bfloat16", 16384))
 )
@@ -37,11 +57,14 @@ def facts(texts: list[str]) -> list[int]:
     found = Counter()
     for ptx in texts:
         code = machine_code.assembled(ptx)
-        counts = machine_code.counts(code.sass)
+        counts = Counter(machine_code.counts(code.sass))
         renamed = machine_code.assembled(ptx.replace(machine_code.entry(ptx), "another"), listed=False)
-        instructions = sum(line.endswith(";") for line in code.sass)
-        here = code.registers, code.spill_store_bytes, counts.get("loads in flight", 0), instructions, renamed.registers
-        found.update(dict(zip(FACTS, here)))
+        names = [named[2] for line in code.sass if (named := machine_code.INSTRUCTION.match(line))]
+        kinds = Counter(next(kind for kind, starts in KINDS.items() if name.startswith(starts)) for name in names)
+        narrower = sum(counts[f"loads of {width} bytes"] for width in (8, 4, 2, 1))
+        here = code.registers, code.spill_store_bytes, counts["loads in flight"], len(names), renamed.registers
+        here += code.local_bytes, counts["loads of 16 bytes"], narrower
+        found.update(dict(zip(FACTS, here)) | kinds)
     return [found[name] for name in FACTS]
 
 
@@ -90,6 +113,8 @@ def moved(before: dict, now: dict) -> str:
             "take other registers": sum(old[0] != new[0] for old, new in both),
             "spill where they did not": sum(new[1] > old[1] == 0 for old, new in both),
             "have fewer loads in flight": sum(new[2] < old[2] for old, new in both),
+            "use local memory where they did not": sum(new[5] > old[5] == 0 for old, new in both),
+            "load in narrower pieces": sum(new[6] < old[6] and new[7] > old[7] for old, new in both),
         }
         told += [f"{arch}: {count} {what}" for what, count in changes.items() if count]
     return "; ".join(told) or "nothing moved"
@@ -110,7 +135,7 @@ def main(argv=None) -> int:
     if args.print:
         print(json.dumps(made()))
         return 0
-    kept = read(FILE) if FILE.exists() else {"facts": FACTS, "releases": {}}
+    kept = read(FILE) if FILE.exists() else {"releases": {}}
     if args.here:
         newest = max(kept["releases"], key=lambda release: tuple(map(int, release.split("."))))
         with tempfile.TemporaryDirectory() as folder:  # again, since ptxas may be another one than the record's
@@ -121,7 +146,7 @@ def main(argv=None) -> int:
     for release in args.releases:
         with tempfile.TemporaryDirectory() as folder:
             kept["releases"][release] = of_release(release, Path(folder))
-        kept |= {"ptxas": machine_code.tools()["ptxas"], "date": today()}
+        kept |= {"facts": FACTS, "ptxas": machine_code.tools()["ptxas"], "date": today()}
         FILE.write_text(
             re.sub(r"\[[^][]*\]", lambda found: " ".join(found[0].split()), json.dumps(kept, indent=1)) + "\n"
         )

@@ -52,18 +52,26 @@ COUNTED = {  # how the table calls an instruction: what its name begins with
 
 @dataclass(frozen=True)
 class Code:
-    """What ptxas makes of a kernel. Registers and bytes spilled are of a thread, shared memory is a block's static one."""
+    """What ptxas makes of a kernel. Registers, bytes spilled and local bytes (of arrays and spills, in memory of its own) are of a
+    thread, shared memory is a block's static one."""
 
     registers: int
     spill_store_bytes: int = 0
     spill_load_bytes: int = 0
     smem_bytes: int = 0
+    local_bytes: int = 0
     sass: tuple[str, ...] = ()  # instructions and labels; none where nvdisasm is missing
     places: tuple[tuple[str, int] | None, ...] = ()  # (file, line) of the source of each
     live: tuple[int, ...] = ()  # registers of a thread that hold a value at each; 0 at labels
 
 
-SAID = r"Used (\d+) registers", r"(\d+) bytes spill stores", r"(\d+) bytes spill loads", r"(\d+) bytes smem"
+SAID = (
+    r"Used (\d+) registers",
+    r"(\d+) bytes spill stores",
+    r"(\d+) bytes spill loads",
+    r"(\d+) bytes smem",
+    r"(\d+) bytes stack frame",
+)
 
 
 def tool(name: str) -> str | None:

@@ -91,6 +91,10 @@ def cards() -> Shown:
     return shown(columns, rows)
 
 
+# Of the facts that `bench.releases` keeps: registers, loads in flight, loads by their width, instructions by their kind.
+COMPARED = slice(0, 1), slice(2, 3), slice(6, 8), slice(8, None)
+
+
 def releases() -> Shown:
     """A row a release of CuTe DSL and generation: what compiles and what differs from the newest; then each program that moved."""
     kept = read(FOLDER / "compiled" / "releases.json")
@@ -101,23 +105,23 @@ def releases() -> Shown:
         for arch, programs in kept["releases"][release].items():
             made = {name: said for name, said in programs.items() if isinstance(said, list)}
             pairs = [(newest[arch][name], said) for name, said in made.items() if isinstance(newest[arch][name], list)]
-            differ = [sum(old[n] != new[n] for old, new in pairs) for n in (0, 2)]
-            counts = (
-                sum(said[1] > 0 for said in made.values()),
-                *differ,
-                sum(said[0] != said[4] for said in made.values()),
-            )
-            rows.append((release, arch, f"{len(made)} of {len(programs)}", *counts))
+            some = [sum(said[n] > 0 for said in made.values()) for n in (1, 5)]
+            differ = [sum(old[part] != new[part] for old, new in pairs) for part in COMPARED]
+            renamed = sum(said[0] != said[4] for said in made.values())
+            rows.append((release, arch, f"{len(made)} of {len(programs)}", *some, *differ, renamed))
     for arch, programs in newest.items():
         for name in programs:
             all_said = [kept["releases"][release][arch].get(name) for release in named]  # None: newer than that record
-            facts = {tuple(said[:3]) for said in all_said if isinstance(said, list)}
+            facts = {_brief(said) for said in all_said if isinstance(said, list)}
             if len(facts) > 1:
                 moved.append((f"{name} ({arch})", *(_brief(said) for said in all_said)))
-    columns = "release,made for,compile,spill,other registers,other loads in flight,other registers if renamed"
+    columns = (
+        "release,made for,compile,spill,use local memory,other registers,other loads in flight,other widths of loads,"
+    )
+    columns += "other kinds of instructions,other registers if renamed"
     first, second = shown(columns.split(","), rows), shown(("program", *named), moved)
     said = f"Compiled {kept['date']} without a GPU, the PTX of all releases by ptxas {kept['ptxas']}."
-    named = "Programs that became others: registers, bytes spilled, loads in flight"
+    named = "Programs that became others: registers, bytes spilled, loads in flight, local bytes, loads of 16 bytes, narrower ones"
     html = f"{first.html}<p>{said}</p>{folded(second.html, named, max(len(moved), LONG + 1))}"
     return Shown(html, "\n".join([first.text, said, named, second.text]))
 
@@ -125,7 +129,7 @@ def releases() -> Shown:
 def _brief(said) -> str:
     if said is None:
         return "not tried"
-    return ", ".join(map(str, said[:3])) if isinstance(said, list) else "does not compile"
+    return ", ".join(map(str, said[:3] + said[5:8])) if isinstance(said, list) else "does not compile"
 
 
 def coverage() -> Shown:
