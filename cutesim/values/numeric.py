@@ -767,6 +767,8 @@ def binary(op: str, x, y):
         result = _ARITHMETIC[op](ax, ay)
         return wrap(dtype, dtype.round(result) if dtype is BFloat16 else result)
     if op == "**":
+        if getattr(x, "dtype", None) is Boolean:
+            raise not_simulated("** of a condition")
         if not dtype.is_float:
             raise refused("** of integers ends CuTe DSL 4.8.1's compiler without a word; multiply, or shift")
         return wrap(dtype, dtype.round(np.power(ax.astype(np.float64), ay.astype(np.float64))))
