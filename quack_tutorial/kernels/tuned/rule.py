@@ -32,10 +32,8 @@ LEAST_CLUSTER_BYTES = 15 * KB  # that a cluster of different rows moves: an H200
 class Spread(NamedTuple):
     """What a forward kernel, or a gradient that needs its row once, asks for; pairs are of 16 bits and of float32."""
 
-    held: tuple = (
-        (4,),
-        (4,),
-    )  # vectors of a thread, of one tensor: the first of these that leaves the fewest places empty
+    # Vectors of a thread, of one tensor: the first of these that leaves the fewest places of aligned rows empty.
+    held: tuple = ((4,), (4,))
     block_bytes: int = 24 * KB  # of a row, in a block's registers
     shared_from: tuple = (NEVER, NEVER)  # bytes of a row that waits in shared memory
     piece_bytes: int = 40 * KB  # of a row, in a block's shared memory
