@@ -47,7 +47,12 @@ def snapshot():
 def of_today():
     """A function: of cases that one session tries, with TESTS=part the share that it tries today; else all."""
     today = datetime.date.today().toordinal()
-    return lambda cases: [case for k, case in enumerate(cases) if tried(k, len(cases), today)]
+
+    def chosen(cases):
+        cases = list(cases)
+        return [case for k, case in enumerate(cases) if tried(k, len(cases), today)]
+
+    return chosen
 
 
 # What takes minutes: whole corpora, proof suites, browsers. The start of a test's id.

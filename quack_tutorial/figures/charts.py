@@ -1,8 +1,8 @@
 """`throughput`, `ladder` and `climb`: recorded speeds as charts that follow the page's light or dark colours.
 
 matplotlib draws; its SVG is put into the page with every colour named as a CSS variable and every text left as text, in the
-page's font; on a phone it scrolls in its box. The numbers stand below as a table. `Chart.figure` is the matplotlib figure
-itself, for other uses.
+page's font, for a wide column and for a phone's, of which the page shows one. The numbers stand below as a table. `Chart.figure`
+is the matplotlib figure itself, for other uses.
 
 Records are the `Record`s of `bench`, or dictionaries as `flat` makes them of those. A record's ceiling is the kernel that speeds
 are measured against; a chart calls it by what it does, see `quack_tutorial.records.bench.RULERS`.
@@ -27,10 +27,10 @@ from .player import page
 from .theme import LIGHT, SERIES, variable
 
 CEILING = "ceiling"
-MOST_LEVEL, MOST_TICKS = 10, 12  # names and sizes side by side below an axis
+MOST_LEVEL = 10  # names side by side below an axis
 MARKERS = "osD^vPXd"
 STYLES = ("solid", (0, (6, 3)), (0, (2, 2)), (0, (8, 2, 2, 2)))
-WIDTH, LEAST = 10.6, 8  # inches of 72 pixels; below the second a chart scrolls in its box
+WIDE, NARROW = 10.6, 4.5  # inches of 72 pixels
 # Colours that matplotlib draws with stand for the page's own.
 PAPER_COLOURS = {LIGHT[name]: name for name in ("ink", "soft", "line", "paper")}
 PAPER_COLOURS |= {light: f"s{i}" for i, (light, _) in enumerate(SERIES)}
@@ -38,44 +38,49 @@ PAPER_COLOURS |= {light: f"s{i}" for i, (light, _) in enumerate(SERIES)}
 
 @dataclass(frozen=True)
 class Chart:
-    """What `draw(axes)` draws on matplotlib's axes, and what it is from; `head` and `rows` are the numbers it shows.
+    """What `draw(axes, wide)` draws on matplotlib's axes, and what it is from; `head` and `rows` are the numbers it shows.
 
-    `height` is in inches; `legend` is the number of columns of one below the axes.
+    `height`, in inches, and `legend`, the columns of one below the axes, are those of the wide and of the narrow drawing.
     """
 
-    draw: Callable[[object], None] = field(repr=False)
+    draw: Callable[[object, bool], None] = field(repr=False)
     title: str
     summary: str
     origin: str
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    height: float = 4.4
-    legend: int | None = None
+    height: tuple[float, float] = (4.4, 4.4)
+    legend: tuple[int, int] | None = None
 
     @cached_property
     def figure(self):
-        """The matplotlib figure."""
+        """The matplotlib figure for a wide column."""
+        return self.drawn(True)
+
+    def drawn(self, wide: bool):
+        """The matplotlib figure, wide or narrow."""
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(WIDTH, self.height), layout="constrained")
+        size = WIDE if wide else NARROW, self.height[not wide]
+        figure = Figure(figsize=size, layout="constrained")
         figure.get_layout_engine().set(w_pad=10 / 72)  # Safari's letters are wider than those that matplotlib measures
         figure.patch.set_alpha(0)
         axes = figure.add_subplot()
         _style(axes)
-        self.draw(axes)
+        self.draw(axes, wide)
         if self.legend:
             look = {"loc": "outside lower center", "frameon": False, "labelcolor": LIGHT["ink"], "fontsize": 12}
-            figure.legend(ncols=self.legend, **look)
+            figure.legend(ncols=self.legend[not wide], **look)
         return figure
 
     def _repr_html_(self) -> str:
         label = f"{self.title}. {self.summary} The numbers are in the table below."
+        wide, narrow = _inline_svg(self.figure, label), _inline_svg(self.drawn(False), label)
         return page(
             title=self.title,
             caption=f"<p>{escape(self.summary)}</p>",
-            picture=_inline_svg(self.figure, label),
-            width=WIDTH * 72,
-            least=LEAST * 72,
+            picture=f'<div class="qt-wide">{wide}</div><div class="qt-narrow">{narrow}</div>',
+            width=WIDE * 72,
             key=_table(self.head, self.rows),
             origin=self.origin,
             data=[self.title, self.rows],
@@ -96,14 +101,16 @@ def throughput(records, operation=None, dtype=None, M=None, here=None, title=Non
     sizes = sorted({n for points in [*curves.values(), *mine.values()] for n, _ in points})
     asked = {n for points in curves.values() for n, _ in points}
 
-    def draw(axes):
+    def draw(axes, wide):
         for name, points in _ordered(curves):
             colour, marker = styles[name]
             speed = dict(points)
             x = [n for n in sizes if n in asked]
             y = [speed.get(n, float("nan")) for n in x]  # a line has a gap where there is no value
             if name == CEILING:
-                axes.plot(x, y, color=LIGHT["ink"], linestyle=(0, (5, 3)), linewidth=1.3, label=whole)
+                axes.plot(
+                    x, y, color=LIGHT["ink"], linestyle=(0, (5, 3)), linewidth=1.3, label=whole if wide else short
+                )
             else:
                 ours = name == "ours"
                 axes.plot(x, y, color=colour, marker=marker, markersize=5 if ours else 4, linewidth=2.6 if ours else 1.4,
@@ -115,7 +122,7 @@ def throughput(records, operation=None, dtype=None, M=None, here=None, title=Non
             axes.plot(
                 x, y, color=colour, marker=marker, markersize=8, label=f"{name}, this machine", zorder=6, **open_mark
             )
-        _size_axis(axes, sizes)
+        _size_axis(axes, sizes, 12 if wide else 6)
         axes.set(ylim=(0, None), ylabel="GB/s")
 
     what = _what(table)
@@ -130,8 +137,8 @@ def throughput(records, operation=None, dtype=None, M=None, here=None, title=Non
             *[f"{name}, this machine" for name in mine],
         ),
         _by_size(sizes, [points for _, points in _ordered(curves)] + list(mine.values())),
-        height=5.4,
-        legend=4,
+        height=(5.4, 5.4),
+        legend=(4, 2),
     )
 
 
@@ -149,18 +156,20 @@ def ladder(records, operation=None, dtype=None, N=None, title=None) -> Chart:
     names = [name for name, _, _ in shares]
     places = range(len(shares))
 
-    def draw(axes):
+    def draw(axes, wide):
         values = [share for _, share, _ in shares]
-        axes.barh(list(places), values, color=SERIES[0][0], height=0.6)
-        for place, (_, share, _) in zip(places, shares):
-            inside = share > 12
+        axes.barh(list(places), values, color=SERIES[0][0], height=0.6 if wide else 0.45)
+        for place, (name, share, _) in zip(places, shares):
+            inside = share > (12 if wide else 25)
             axes.text(share + (-1 if inside else 1), place, f"{share:.0f} %", va="center", ha="right" if inside else "left",
                       color=LIGHT["paper"] if inside else LIGHT["ink"], fontsize=12)  # fmt: skip
-        axes.set_yticks(list(places), names)
-        axes.set_ylim(len(shares) - 0.5, -0.5)
+            if not wide:  # a name beside its bar would leave little of the bar
+                axes.text(0, place - 0.28, name, va="bottom", color=LIGHT["ink"], fontsize=12)
+        axes.set_yticks(list(places), names if wide else [""] * len(shares))
+        axes.set_ylim(len(shares) - 0.5, -0.5 if wide else -0.75)
         axes.axvline(100, color=LIGHT["ink"], linestyle=(0, (5, 3)), linewidth=1.3)
         axes.set_xlim(0, max(112, *[share + 10 for _, share, _ in shares]))
-        axes.set_xlabel(f"% of the speed of {whole} (dashed)")
+        axes.set_xlabel(f"% of the speed of {whole} (dashed)" if wide else f"% of the {short}'s speed (dashed)")
         axes.grid(visible=False)
         axes.grid(axis="x", color=LIGHT["line"], linewidth=0.6)
         axes.tick_params(axis="y", length=0, labelsize=12, labelcolor=LIGHT["ink"])
@@ -179,7 +188,7 @@ def ladder(records, operation=None, dtype=None, N=None, title=None) -> Chart:
         _origin(table, None),
         head,
         rows,
-        height=0.9 + 0.6 * len(shares),
+        height=(0.9 + 0.6 * len(shares), 0.9 + 0.8 * len(shares)),
     )
 
 
@@ -201,7 +210,7 @@ def climb(records, operation, dtype, title=None, versions=None) -> Chart:
     without = {version: _why_not(records, operation, dtype, version) for version in versions if version not in timed}
     panels = [(f"% of the {short}", share)] + ([("% of the peak", peak)] if all(peak.values()) else [])
 
-    def draw(first):
+    def draw(first, wide):
         figure = first.figure
         first.remove()
         drawn = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
@@ -215,7 +224,7 @@ def climb(records, operation, dtype, title=None, versions=None) -> Chart:
             axes.set_ylim(0, 108)
             axes.set_ylabel(label)
         names = [f"{version}\n({without[version]})" if version in without else version for version in versions]
-        turned = 30 if len(names) > MOST_LEVEL else 0
+        turned = (30 if len(names) > MOST_LEVEL else 0) if wide else 60
         drawn[-1].set_xticks(range(len(names)), names, rotation=turned, ha="right" if turned else "center")
         drawn[-1].set_xlim(-0.5, len(names) - 0.5)
 
@@ -241,8 +250,8 @@ def climb(records, operation, dtype, title=None, versions=None) -> Chart:
         _origin(table, None),
         (f"of the {short} (of the peak)", *[f"N = {n:,}" for n in sizes]),
         tuple((version, *[cell(version, n) for n in sizes]) for version in versions),
-        height=7.2,
-        legend=len(sizes),
+        height=(7.2, 8.0),
+        legend=(len(sizes), 2),
     )
 
 
@@ -414,13 +423,13 @@ def _style(axes):
     axes.grid(axis="y", color=LIGHT["line"], linewidth=0.6)
 
 
-def _size_axis(axes, sizes):
+def _size_axis(axes, sizes, most):
     from matplotlib.ticker import FixedLocator, NullLocator
 
     axes.set_xscale("log", base=2)
     low, high = min(sizes), max(sizes)
     ticks = [2**k for k in range(40) if low <= 2**k <= high] or [low]
-    while len(ticks) > MOST_TICKS:
+    while len(ticks) > most:
         ticks = ticks[::-2][::-1]
     axes.xaxis.set_major_locator(FixedLocator(ticks))
     axes.xaxis.set_minor_locator(NullLocator())

@@ -46,11 +46,11 @@ def launch_bound(records, operation: str, dtype: str, M: int, host_us: float) ->
         "what the call costs on the host": [host_us] * len(found),
     }
 
-    def draw(axes):
+    def draw(axes, wide):
         axes.axhline(1, color=LIGHT["ink"], linewidth=1.2, label="a copy of the same size, in a graph")
         times = {name: (sizes, [us / of_copy for us, of_copy in zip(values, copy)]) for name, values in lines.items()}
         draw_lines(axes, times, marked=True)
-        ticks = [2**k for k in range(3, 14) if 2**k <= 1.01 * sizes[-1]]
+        ticks = [2**k for k in range(3, 14, 1 if wide else 2) if 2**k <= 1.01 * sizes[-1]]
         log2_axis(axes, ticks, [f"{size:,}" for size in ticks])
         axes.set(ylim=(0, None), xlabel="MiB moved", ylabel="time, the copy's = 1")
 
@@ -66,8 +66,8 @@ def launch_bound(records, operation: str, dtype: str, M: int, host_us: float) ->
             (f"{cell.N:,}", f"{size:,.1f}", f"{a:,.2f}", f"{b:,.2f}", f"{c:,.2f}")
             for (_, cell, _), size, a, b, c in zip(found, sizes, events, graph, copy)
         ),
-        height=4.6,
-        legend=2,
+        height=(4.6, 5.6),
+        legend=(2, 1),
     )
 
 
@@ -116,9 +116,9 @@ def hints(recorded) -> Chart | Shown:
 
     gains = {s: [100 * (us(n, 16, "cleared") / us(n, *s) - 1) for n in names] for s in states[:-1]}
 
-    def draw(axes):
+    def draw(axes, wide):
         series = {f"{multiple} x L2, {state}": values for (multiple, state), values in gains.items()}
-        grouped_bars(axes, names, series, 0.26, 0.24)
+        grouped_bars(axes, [n if wide else n.replace(" ", "\n", 1) for n in names], series, 0.26, 0.24)
         axes.axvline(0, color=LIGHT["ink"], linewidth=1)
         axes.set_xlabel("% quicker than with 16 x L2, cleared")
 
@@ -130,8 +130,8 @@ def hints(recorded) -> Chart | Shown:
         recorded.origin,
         ("kernel", *[f"{multiple} x L2, {state}, us" for multiple, state in states]),
         tuple((name, *[f"{us(name, *state):.2f}" for state in states]) for name in names),
-        height=4.4,
-        legend=3,
+        height=(4.4, 5.6),
+        legend=(3, 1),
     )
 
 
@@ -143,7 +143,7 @@ def clocks(recorded) -> Chart | Shown:
     for point in recorded.series("clock"):
         works.setdefault(point.name, []).append(point)
 
-    def draw(axes):
+    def draw(axes, wide):
         relative = [[p.us / points[0].us for p in points] for points in works.values()]
         seconds = [[p.facts["seconds"] for p in points] for points in works.values()]
         draw_lines(axes, dict(zip(works, zip(seconds, relative))), marked=True)
@@ -169,8 +169,8 @@ def clocks(recorded) -> Chart | Shown:
             )
             for name, p in works.items()
         ),
-        height=4.4,
-        legend=2,
+        height=(4.4, 6.0),
+        legend=(2, 1),
     )
 
 
@@ -180,7 +180,7 @@ def fast_p(records, provider: str, baselines) -> Chart:
     places = [0.8 + 0.01 * i for i in range(221)]
     curves = {baseline: [100 * results.fast_p(found, p) for p in places] for baseline, found in gains.items()}
 
-    def draw(axes):
+    def draw(axes, wide):
         draw_lines(axes, {f"against {baseline}": (places, curve) for baseline, curve in curves.items()}, linewidth=2)
         axes.axvline(1, color=LIGHT["soft"], linewidth=1)
         axes.set(ylim=(0, 102), xlabel="p, times as fast", ylabel="% of the cells: fast_p")
@@ -197,8 +197,8 @@ def fast_p(records, provider: str, baselines) -> Chart:
         f"Computed from {len(gains[first])} cells measured on {', '.join(devices)}, {days}.",
         ("against", *[f"fast_{p:g}" for p in marks]),
         tuple((b, *[f"{results.fast_p(found, p):.1%}" for p in marks]) for b, found in gains.items()),
-        height=4.4,
-        legend=4,
+        height=(4.4, 5.4),
+        legend=(4, 2),
     )
 
 
@@ -208,8 +208,8 @@ def levels(recorded) -> Chart | Shown:
         return not_yet()
     cells, names = recorded.cells, [name for name in recorded.cells[0].us if name != "copy"]
 
-    def draw(axes):
-        labels = [f"{cell.dtype}, {cell.M:,} x {cell.N:,}" for cell in cells]
+    def draw(axes, wide):
+        labels = [f"{cell.dtype},{' ' if wide else chr(10)}{cell.M:,} x {cell.N:,}" for cell in cells]
         shares = {name: [100 * cell.of_copy(name) for cell in cells] for name in names}
         grouped_bars(axes, labels, shares, 0.8 / len(names), 0.72 / len(names))
         axes.axvline(100, color=LIGHT["ink"], linewidth=1.2)
@@ -230,6 +230,6 @@ def levels(recorded) -> Chart | Shown:
         recorded.origin,
         ("softmax", "kernel", "us a launch", "GB/s", "of the copy", "of the datasheet's peak"),
         tuple(rows),
-        height=1.2 + 0.8 * len(cells),
-        legend=len(names),
+        height=(1.2 + 0.8 * len(cells),) * 2,
+        legend=(len(names), 2),
     )

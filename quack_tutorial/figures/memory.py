@@ -33,11 +33,11 @@ def latency(hierarchy) -> Chart:
     sizes = [point.facts["bytes"] for point in points]
     lines = {"a peer's shared memory": hierarchy.latency_ns("peer"), "shared memory": hierarchy.latency_ns("shared")}
 
-    def draw(axes):
+    def draw(axes, wide):
         axes.plot(sizes, [p.ns for p in points], color=SERIES[0][0], marker="o", markersize=4, label="global memory")
         for (name, ns), (colour, _) in zip(lines.items(), SERIES[1:]):
             axes.axhline(ns, color=colour, linestyle=(0, (5, 3)), linewidth=1.4, label=name)
-        ticks = sizes[::4]
+        ticks = sizes[:: 4 if wide else 8]
         log2_axis(axes, ticks, [size(n) for n in ticks])
         axes.set(ylim=(0, None), xlabel="bytes that the chain goes through", ylabel="ns a load")
 
@@ -49,8 +49,8 @@ def latency(hierarchy) -> Chart:
         hierarchy.origin,
         ("bytes", "ns a load"),
         tuple((size(n), f"{p.ns:.1f}") for n, p in zip(sizes, points)),
-        height=4.6,
-        legend=3,
+        height=(4.6, 4.6),
+        legend=(3, 1),
     )
 
 
@@ -65,7 +65,7 @@ def in_flight(hierarchy, here=None) -> Chart:
     law = {x: min(peak, little_gb_s(x, wait, hierarchy.sms)) for x in [*xs, needed_bytes(peak, wait, hierarchy.sms)]}
     widths = sorted({p.facts["vector_bytes"] for p in points})
 
-    def draw(axes):
+    def draw(axes, wide):
         look = {"color": LIGHT["ink"], "linestyle": (0, (5, 3)), "linewidth": 1.4}
         axes.plot(*zip(*sorted(law.items())), label="Little's law", **look)
         for width, (colour, _), mark in zip(widths, SERIES, MARKERS):
@@ -76,7 +76,8 @@ def in_flight(hierarchy, here=None) -> Chart:
                 x, y = [p.facts["bytes_in_flight_per_sm"] for p in mine], [p.gb_s for p in mine]
                 look = {"linestyle": "none", "markerfacecolor": "none", "markeredgewidth": 1.6, "markersize": 8}
                 axes.plot(x, y, color=colour, marker=mark, label=f"{width} bytes, this machine", **look)
-        log2_axis(axes, xs, [size(n) for n in xs])
+        ticks = xs[:: 1 if wide else 3]
+        log2_axis(axes, ticks, [size(n) for n in ticks])
         axes.set(ylim=(0, None), xlabel="bytes in flight on an SM", ylabel="GB/s")
 
     share = f" ({peak / hierarchy.datasheet_gb_s:.0%} of the datasheet's)" if hierarchy.datasheet_gb_s else ""
@@ -101,8 +102,8 @@ def in_flight(hierarchy, here=None) -> Chart:
             )
             for p in points
         ),
-        height=5.0,
-        legend=4,
+        height=(5.0, 5.0),
+        legend=(4, 2),
     )
 
 
@@ -112,7 +113,7 @@ def stride(hierarchy) -> Chart:
     apart = [p for p in points if p.facts["offset_words"] == 0]
     shifted = [p for p in points if p.facts["offset_words"]]
 
-    def draw(axes):
+    def draw(axes, wide):
         names = [str(p.facts["stride_words"]) for p in apart]
         names += [f"1, from word {p.facts['offset_words']}" for p in shifted]
         values = [REQUEST_BYTES / p.ns for p in (*apart, *shifted)]
@@ -142,7 +143,7 @@ def conflicts(hierarchy) -> Chart:
     """Nanoseconds that a request of shared memory takes on one SM, over the words between lanes."""
     points = hierarchy.series("conflict")
 
-    def draw(axes):
+    def draw(axes, wide):
         places = range(len(points))
         axes.bar(places, [p.ns for p in points], color=SERIES[0][0], width=0.65)
         axes.set_xticks(places, [p.name for p in points])
@@ -158,5 +159,5 @@ def conflicts(hierarchy) -> Chart:
         hierarchy.origin,
         ("words between lanes", "ns a request"),
         tuple((p.name, f"{p.ns:.2f}") for p in points),
-        height=3.8,
+        height=(3.8, 3.8),
     )

@@ -70,10 +70,10 @@ def memory(profile, *cases, title=None) -> Chart:
     """The memory chart: what crossed from HBM to the registers and back, an arrow as wide as its bytes."""
     most = max(total for case in cases for _, edge in _edges(case) for _, total, _ in edge)
 
-    def draw(axes):
+    def draw(axes, wide):
         axes.set_axis_off()
         for i, case in enumerate(cases):
-            _draw_hierarchy(axes, 10 * i, case, most)
+            _draw_hierarchy(axes, 10 * i, case, most, wide)
         axes.set(xlim=(-0.5, 10 * len(cases) - 0.5), ylim=(-0.4, 14.6))
 
     rows = tuple(
@@ -92,7 +92,7 @@ def memory(profile, *cases, title=None) -> Chart:
         profile.origin,
         ("kernel", "between", "", "GB", "of the matrix"),
         rows,
-        height=5.2,
+        height=(5.2, 5.6),
     )
 
 
@@ -100,7 +100,7 @@ def stalls(profile, cases, title=None) -> Chart:
     """Bars of the cycles between two instructions of a warp, by what it waited for."""
     parts = [_cycles(case) for case in cases]
 
-    def draw(axes):
+    def draw(axes, wide):
         places = range(len(cases))
         left = [0.0] * len(cases)
         colours = (*(SERIES[i][0] for i in (0, 1, 7, 3, 2, 6)), LIGHT["line"])
@@ -109,9 +109,9 @@ def stalls(profile, cases, title=None) -> Chart:
             axes.barh(places, values, left=left, height=0.6, color=colour, label=reason)
             left = [at + value for at, value in zip(left, values)]
         write_beside(axes, places, left, ".0f")
-        name_rows(axes, [case.provider for case in cases])
+        name_rows(axes, [case.provider if wide else case.provider.replace(" ", "\n") for case in cases])
         axes.set_xlim(0, 1.1 * max(left))
-        axes.set_xlabel("cycles from one instruction of a warp to its next")
+        axes.set_xlabel("cycles from one instruction of a warp to its next" if wide else "cycles between instructions")
 
     most = [max(STALLS, key=part.get) for part in parts]
     said = ", ".join(
@@ -128,8 +128,8 @@ def stalls(profile, cases, title=None) -> Chart:
             (case.provider, *(f"{cycles:.2f}" for cycles in part.values()), f"{sum(part.values()):.2f}")
             for case, part in zip(cases, parts)
         ),
-        height=2.1 + 0.55 * len(cases),
-        legend=2,
+        height=(2.1 + 0.55 * len(cases), 2.9 + 0.55 * len(cases)),
+        legend=(2, 1),
     )
 
 
@@ -166,7 +166,7 @@ def _edges(case):
     )
 
 
-def _draw_hierarchy(axes, x, case, most):
+def _draw_hierarchy(axes, x, case, most, wide):
     """Four boxes from the registers down to HBM; between them an arrow up for loads and one down for stores."""
     from matplotlib.patches import FancyArrow, Rectangle
 
@@ -184,7 +184,7 @@ def _draw_hierarchy(axes, x, case, most):
             start, length = (bottom, 2.6) if "loads" in kind else (top, -2.6)
             head = {"head_width": width + 0.5, "head_length": 0.5, "length_includes_head": True}
             axes.add_patch(FancyArrow(at, start, 0, length, width=width, color=colour, linewidth=0, **head))
+            many = len(edge) > 2 and not wide
+            text = f"{total / 1e9:.1f}" if many else f"{total / 1e9:.1f} GB"
             beside = at + width / 2 + 0.35
-            axes.text(
-                beside, top - 1.3, f"{total / 1e9:.1f} GB", ha="left", va="center", color=LIGHT["ink"], fontsize=11.5
-            )
+            axes.text(beside, top - 1.3, text, ha="left", va="center", color=LIGHT["ink"], fontsize=11.5)

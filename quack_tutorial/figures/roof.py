@@ -19,7 +19,7 @@ from .theme import LIGHT, SERIES
 DTYPE, N = "float32", 4096
 PEAK_GFLOP_S = 67_000  # float32, outside the tensor cores
 PEAK_SOURCE = "NVIDIA's pages of the H100 SXM and the H200, float32 without tensor cores"
-LANDMARK = ("a product of 256 x 256 matrices", 2 * 256**3 / (3 * 256**2 * 4))  # float32, three matrices
+LANDMARK = ("a product\nof 256 x 256\nmatrices", 2 * 256**3 / (3 * 256**2 * 4))  # float32, three matrices
 ENDS = 2.0**-3, 2.0**7  # of the axis of operations a byte
 PROVIDERS = ("ours", "quack", "compile", "liger", "eager")
 STEPS = {name: len(operation.arithmetic) for name, operation in OPERATIONS.items() if operation.arithmetic}
@@ -48,7 +48,7 @@ def roofline() -> Chart:
         if result.status == "ok" and result.provider in PROVIDERS
     ]
 
-    def draw(axes):
+    def draw(axes, wide):
         for gb_s, style, label in (
             (slope, "solid", "the best copy or read"),
             (peak, (0, (5, 3)), "the datasheet's bandwidth"),
@@ -60,7 +60,10 @@ def roofline() -> Chart:
             there = [(at, at * result.gb_s) for _, result, at, _ in marks if result.provider == provider]
             axes.plot(*zip(*there), color=colour, marker=mark, linestyle="none", markersize=7, label=provider)
         axes.plot(LANDMARK[1], PEAK_GFLOP_S, marker="o", markerfacecolor="none", color=LIGHT["ink"])
-        axes.annotate(LANDMARK[0], (LANDMARK[1], 0.6 * PEAK_GFLOP_S), ha="center", color=LIGHT["ink"], fontsize=11.5)
+        words, at, side = (
+            (LANDMARK[0].replace("\n", " "), LANDMARK[1], "center") if wide else (LANDMARK[0], ENDS[1], "right")
+        )
+        axes.annotate(words, (at, 0.7 * PEAK_GFLOP_S), ha=side, va="top", color=LIGHT["ink"], fontsize=12)
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
         axes.set(xlabel="operations a byte", ylabel="GFLOP/s")
@@ -85,6 +88,6 @@ def roofline() -> Chart:
             )
             for name, one, at, _ in marks
         ),
-        height=4.6,
-        legend=4,
+        height=(4.6, 5.0),
+        legend=(4, 2),
     )

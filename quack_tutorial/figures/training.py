@@ -34,7 +34,7 @@ def losses(training) -> Chart | Shown:
         return not_yet("quack-tutorial model --out FILE")
     variants = training.variants
 
-    def draw(axes):
+    def draw(axes, wide):
         for i, variant in enumerate(variants):
             look = {"color": SERIES[i % 8][0], "linestyle": STYLES[i % 4], "linewidth": 2.6 - 0.25 * i}
             axes.plot(range(1, len(variant.losses) + 1), variant.losses, label=variant.name, **look)
@@ -50,8 +50,8 @@ def losses(training) -> Chart | Shown:
         f"{training.what} {training.origin}",
         ("variant", "first", f"mean of the last {LAST}", "less stock's"),
         tuple((v.name, f"{v.losses[0]:.4f}", f"{v.last_mean:.4f}", less.get(v.name, "")) for v in variants),
-        height=4.4,
-        legend=3,
+        height=(4.4, 6.2),
+        legend=(3, 1),
     )
 
 
@@ -61,9 +61,10 @@ def costs(training) -> Chart | Shown:
         return not_yet("quack-tutorial model --out FILE")
     variants = training.variants
 
-    def draw(axes):
+    def draw(axes, wide):
+        names = [v.name if wide else v.name.replace(", ", ",\n") for v in variants]
         series = {"ms a step": [v.ms for v in variants], "GB at most": [v.peak_bytes / 1e9 for v in variants]}
-        grouped_bars(axes, [v.name for v in variants], series, 0.38, 0.36, ".1f", room=max(map(max, series.values())))
+        grouped_bars(axes, names, series, 0.38, 0.36, ".1f", room=max(map(max, series.values())))
 
     least_ms, least = min(v.ms for v in variants), min(variants, key=lambda v: v.peak_bytes)
     quickest = sorted((v for v in variants if v.ms <= least_ms * (1 + DRIFT)), key=lambda v: v.ms)
@@ -80,8 +81,8 @@ def costs(training) -> Chart | Shown:
             (v.name, f"{v.ms:.2f}", f"{v.peak_bytes / 1e9:.2f}", f"{v.standing_bytes / 1e9:.2f}", f"{v.kernels or ''}")
             for v in variants
         ),
-        height=0.9 + 0.75 * len(variants),
-        legend=2,
+        height=(0.9 + 0.75 * len(variants),) * 2,
+        legend=(2, 2),
     )
 
 
@@ -94,7 +95,7 @@ def scaling(found, model=None, beyond=(8, 16, 32)) -> Chart | Shown:
     at = {(cell.M, cell.N, cell.ranks): cell for cell in cells}
     later = [count for count in beyond if model and count > ranks[-1]]
 
-    def draw(axes):
+    def draw(axes, wide):
         every = ranks + later
         axes.plot(every, every, color=LIGHT["soft"], linestyle=(0, (5, 3)), linewidth=1.3, label="perfect")
         for i, (M, N) in enumerate((M, N) for M in rows for N in ends):
@@ -135,8 +136,8 @@ def scaling(found, model=None, beyond=(8, 16, 32)) -> Chart | Shown:
             )
             for cell in cells
         ),
-        height=5.0,
-        legend=2,
+        height=(5.0, 6.4),
+        legend=(2, 1),
     )  # fmt: skip
 
 
@@ -156,8 +157,8 @@ def vocabulary(found) -> Chart | Shown:
     ends = {pick(cell.N for cell in cells if cell.M == most) for pick in (min, max)}
     shown = [cell for cell in cells if cell.M == most and cell.N in ends]
 
-    def draw(axes):
-        names = [f"{cell.ranks} GPUs, {cell.N:,}\nwords" for cell in shown]
+    def draw(axes, wide):
+        names = [f"{cell.ranks} GPUs,{' ' if wide else chr(10)}{cell.N:,}\nwords" for cell in shown]
         ms = {label: [cell.total_us(way) / 1e3 for cell in shown] for way, label in WAYS.items()}
         grouped_bars(axes, names, ms, 0.17, 0.15, ".2f", fontsize=12, room=max(map(max, ms.values())))
         axes.set_xlabel("ms, loss and gradient")
@@ -175,8 +176,8 @@ def vocabulary(found) -> Chart | Shown:
             (f"{cell.ranks}", f"{cell.M:,}", f"{cell.N:,}", *(f"{cell.total_us(way) / 1e3:.2f}" for way in WAYS))
             for cell in cells
         ),
-        height=1.2 + 1.25 * len(shown),
-        legend=3,
+        height=(1.2 + 1.25 * len(shown),) * 2,
+        legend=(3, 1),
     )
 
 
@@ -188,7 +189,7 @@ def head(found, width=4096, words=128256) -> Chart | Shown:
     bare = shape.way("matrix products").ms
     chosen = sorted((way for way in shape.ways if way.peak_bytes), key=lambda way: way.peak_bytes)
 
-    def draw(axes):
+    def draw(axes, wide):
         places = {way.name: (way.peak_bytes / 1e9, way.ms) for way in chosen}
         for i, (name, at) in enumerate(places.items()):
             axes.plot(*at, MARKERS[i], color=SERIES[i][0], markersize=8, label=name)
@@ -215,5 +216,5 @@ def head(found, width=4096, words=128256) -> Chart | Shown:
             for size in found.shapes
             for way in size.ways
         ),
-        legend=4,
+        legend=(4, 2),
     )

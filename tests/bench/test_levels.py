@@ -17,4 +17,4 @@ def test_the_chart_says_what_the_record_says_or_that_there_is_none():
     chart = charts.levels(records.Levels(kept, (records.Cell("float32", 2048, 1024, 2_400_000, us),)))
     assert "Overlap saves the template 1.50 of 4.0 us at 2,048 x 1,024 float32" in chart.summary
     assert chart.rows[0] == ("float32, 2,048 x 1,024", "copy", "2.00", "1,200", "100%", "25%")
-    assert chart.rows[2][4] == "80%" and chart._repr_html_().count("<svg") == 1
+    assert chart.rows[2][4] == "80%" and chart._repr_html_().count("<svg") == 2

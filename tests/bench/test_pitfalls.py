@@ -58,7 +58,7 @@ def test_the_chapters_figures_say_what_the_record_says_or_that_there_is_none(rec
     assert charts.clocks(recorded).rows == wanted
     assert "8.00 to 10.00" in charts.pitfalls(recorded, "timer").html
     for chart in (charts.hints(recorded), charts.clocks(recorded)):
-        assert chart._repr_html_().count("<svg") == 1 and "Measured on NVIDIA H200" in chart.origin
+        assert chart._repr_html_().count("<svg") == 2 and "Measured on NVIDIA H200" in chart.origin
 
 
 def test_the_benchmarks_records_are_drawn_for_the_chapter():

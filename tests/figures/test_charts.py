@@ -62,6 +62,22 @@ def test_a_line_has_a_gap_where_nothing_was_measured():
     assert [speed != speed for _, speed in drawn] == [False, True, False, False]
 
 
+@pytest.mark.parametrize("chart", (throughput(records()), ladder(versions())), ids=("throughput", "ladder"))
+def test_a_phone_has_a_drawing_of_its_own(chart):
+    html = chart._repr_html_()
+    wide, narrow = (
+        re.search(rf'<div class="qt-{kind}"><svg.*?</svg>', html, re.DOTALL)[0] for kind in ("wide", "narrow")
+    )
+    width = [int(re.search(r'<svg[^>]* width="(\d+)"', drawing)[1]) for drawing in (wide, narrow)]
+    assert width == [763, 324]
+    names = set(re.findall(r' id="([^"]+)"', wide)) & set(re.findall(r' id="([^"]+)"', narrow))
+    assert not names  # a reference in one must not find the other, which is not shown
+    texts = [set(re.findall(r"<text[^>]*>([^<]+)</text>", drawing)) for drawing in (wide, narrow)]
+    curves = chart.head[0] == "N"
+    said = {"ours", "eager", "GB/s"} if curves else {"three passes", "one read", "25 %", "95 %"}
+    assert said <= texts[0] & texts[1]
+
+
 def test_the_days_are_those_of_the_cells_that_are_drawn():
     table = records()
     for row in table:

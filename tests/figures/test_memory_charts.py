@@ -19,7 +19,7 @@ def test_a_chart_has_a_row_for_each_point_and_says_where_it_is_from(chart):
     series = series.get(chart.__name__, chart.__name__)
     assert len(made.rows) == len(CARD.series(series))
     html = made._repr_html_()
-    assert html.count("<svg") == 1 and f"Measured on {CARD.device}" in html
+    assert html.count("<svg") == 2 and f"Measured on {CARD.device}" in html
     assert "http" not in html.replace("http://www.w3.org", "")
 
 

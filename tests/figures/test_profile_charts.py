@@ -68,7 +68,7 @@ def test_spills_have_arrows_of_their_own():
     assert ("b", "registers and L1", "spilled, stores", "0.00", "1.00") in made.rows
     assert "In red: spilled registers." in made.summary
     html = made._repr_html_()
-    assert html.count("<svg") == 1 and "Counted on one GPU, 2026-01-01, by Nsight Compute 9" in html
+    assert html.count("<svg") == 2 and "Counted on one GPU, 2026-01-01, by Nsight Compute 9" in html
 
 
 def test_stalls_add_up_to_the_cycles_between_instructions():
