@@ -89,8 +89,8 @@ def tried(k: int, count: int, today: int) -> bool:
 def left_out(items, today: int) -> list:
     """The tests that do not run on that day, most of their cases with TESTS=part.
 
-    Within a week each has run. Without it, as in the workflow and before a commit, all of them do. The pages of the site
-    (`tests/test_site.py`) are sampled alike, and so are the tests of what a reader does in one.
+    Within a week each has run; those that are timed always do. Without it, as in the workflow and before a commit, all of them
+    do. The pages of the site (`tests/test_site.py`) are sampled alike, and so are the tests of what a reader does in one.
     """
     cases = {}
     for item in items:
@@ -100,7 +100,8 @@ def left_out(items, today: int) -> list:
 
 
 def pytest_collection_modifyitems(config, items):
-    deselected = set(left_out(items, datetime.date.today().toordinal()))
+    sampled = [item for item in items if not item.get_closest_marker("timed")]
+    deselected = set(left_out(sampled, datetime.date.today().toordinal()))
     config.hook.pytest_deselected(items=list(deselected))
     items[:] = [item for item in items if item not in deselected]
     # The longest first: last, it would run beside an idle core.
