@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from .grid import explorer
 from .player import Frame, Player
-from .scene import PHONE, Box, Label, Scene, rectangle
+from .scene import Box, Label, Scene, rectangle
 from .wording import full
 
-LEFT, HEIGHT, GAP = 4, 76, 30
+WIDTH, LEFT, HEIGHT, GAP = 692, 4, 76, 30
 STEP = 4  # numbers read between two pictures
 
 
@@ -92,35 +90,28 @@ def loss_gradient(x, losses, gradients, origin) -> Player:
 def rates(title, names, values, limit, caption, origin) -> Player:
     """Bars side by side, each with its number; `limit` is (value, words): what nothing can pass, drawn as a line."""
     most = max(*values, limit[0])
-
-    def scene(width, named, row):
-        boxes, labels = [], []
-        for i, (name, value) in enumerate(zip(names, values)):
-            y = i * row + (0 if named else 16)
-            boxes.append(Box(named + 1, y + 2, max(2, (width - named - 4) * value / most), 20))
-            labels.append(Label(0, y + (12 if named else -6), name))
-            text, inside = f"{value:,.0f} GB/s", value > 0.6 * most
-            end = named + (width - named - 4) * value / most
-            labels.append(Label(end - 8 if inside else end + 8, y + 12, text, "end" if inside else "start", "cell"))
-        x, y = named + 1 + (width - named - 4) * limit[0] / most, len(names) * row + 8
-        labels.append(Label(max(x, 0), y + 8, limit[1], kind="small"))
-        return Scene(width, y + 20, tuple(boxes), tuple(labels), rules=f"M{x:.1f} 0V{y:.1f}")
-
-    wide = scene(720, 190, 30)
-    wide = replace(wide, narrow=scene(PHONE, 0, 46))
+    width, named, row = 720, 190, 30
+    boxes, labels = [], []
+    for i, (name, value) in enumerate(zip(names, values)):
+        length = (width - named - 4) * value / most
+        boxes.append(Box(named + 1, i * row + 2, max(2, length), 20))
+        labels.append(Label(0, i * row + 12, name))
+        inside = value > 0.6 * most
+        place = named + length + (-8 if inside else 8)
+        labels.append(Label(place, i * row + 12, f"{value:,.0f} GB/s", "end" if inside else "start", "cell"))
+    x, y = named + 1 + (width - named - 4) * limit[0] / most, len(names) * row + 8
+    labels.append(Label(max(x, 0), y + 8, limit[1], kind="small"))
+    scene = Scene(width, y + 20, tuple(boxes), tuple(labels), rules=f"M{x:.1f} 0V{y:.1f}")
     frame = Frame(caption, "".join("f" if value > limit[0] else "r" for value in values), ("",) * len(names))
-    return Player(title, wide, (frame,), origin, (("r", "possible"), ("f", "more than the memory can")))
+    return Player(title, scene, (frame,), origin, (("r", "possible"), ("f", "more than the memory can")))
 
 
 def _scene(n, above, below) -> Scene:
-    def half(width):
-        pitch = (width - LEFT) / n
-        places = [LEFT + i * pitch for i in range(n)]
-        boxes = [Box(x, top, pitch - 1.5, HEIGHT) for top in (18, 18 + HEIGHT + GAP) for x in places]
-        labels = (Label(LEFT, 8, above, kind="small"), Label(LEFT, HEIGHT + GAP + 8, below, kind="small"))
-        return Scene(width, 2 * HEIGHT + GAP + 22, tuple(boxes), labels)
-
-    return replace(half(692), narrow=half(PHONE))
+    pitch = (WIDTH - LEFT) / n
+    places = [LEFT + i * pitch for i in range(n)]
+    boxes = [Box(x, top, pitch - 1.5, HEIGHT) for top in (18, 18 + HEIGHT + GAP) for x in places]
+    labels = (Label(LEFT, 8, above, kind="small"), Label(LEFT, HEIGHT + GAP + 8, below, kind="small"))
+    return Scene(WIDTH, 2 * HEIGHT + GAP + 22, tuple(boxes), labels)
 
 
 def _areas(scene, shares, first, base=0.0, down=False) -> str:
