@@ -83,7 +83,7 @@ def cases(seed: int = 0) -> list[Case]:
             elif kind in (3, 4):
                 row += steep if kind == 3 else steep[::-1]
             elif kind == 5:
-                row[:] = normal(1, N)[0] / 20 - rng.uniform(9, 12) - np.log(N)
+                row[:] = normal(1, N)[0] / 20 - rng.uniform(9.8, 10.6) - np.log(N)
                 row[at] = 0
             elif kind == 6:
                 row[np.arange(N) // 32 != at // 32] = -np.inf
