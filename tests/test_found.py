@@ -222,9 +222,9 @@ def test_a_chapter_s_first_mention_of_a_name_leads_to_the_reference(small):
 
 
 @pytest.fixture
-def reference(root, monkeypatch):
+def reference(root, load, monkeypatch):
     monkeypatch.syspath_prepend(str(root / "book/extension"))
-    return import_module("reference")
+    return load("book/extension/reference.py")  # by its place, since another test's file has that name
 
 
 def test_a_name_in_a_cell_is_a_link_once(reference, monkeypatch):
