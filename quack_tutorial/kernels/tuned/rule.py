@@ -48,7 +48,7 @@ class Spread(NamedTuple):
 SPREADS = {
     "softmax": Spread(held=((3,), (4,)), shared_from=(128 * KB, NEVER)),
     "softmax backward": Spread(held=((3,), (2,)), block_bytes=16 * KB, shared_from=(128 * KB, NEVER), together=2),
-    # In gradients, too, the last piece may be shorter. LayerNorm and softmax's gradient are quicker from registers then, and
+    # In the norms' gradients, too, the last piece may be shorter. Softmax's gradient is slower so, LayerNorm at some lengths, and
     # softmax and the fused loss read their pieces as rows of their own.
     "rmsnorm": Spread(block_bytes=16 * KB, shared_from=(32 * KB, 256 * KB), together=1, uneven=True),
     "rmsnorm residual": Spread(block_bytes=16 * KB),
