@@ -1,4 +1,4 @@
-"""Full marks, confirmed: the kernel compiled by CuTe DSL for each of the lab's shapes (`LONGEST`), in a second process.
+"""Full marks, confirmed: the kernel compiled by CuTe DSL for the lab's shapes, up to rows of `LONGEST`, in a second process.
 
 The process has the walls of `sandbox` and the limits of `limits`, unchanged: the compiler needs no thread, no program, no network
 and no home. Two things differ from the simulator's process. The DSL's packages are there, read-only. And a source may name more:

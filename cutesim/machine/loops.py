@@ -44,7 +44,7 @@ class DynamicRange(Sequence):
     """
 
     def __init__(self, *bounds, unroll=None, unroll_full=False, prefetch_stages=None, **_):
-        start, stop, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[: max(3, len(bounds))]
+        start, stop, step = {1: (0, *bounds, 1), 2: (*bounds, 1)}.get(len(bounds), bounds)
         self.start, self.stop, self.step = (self._plain(b) for b in (start, stop, step))
 
     def __len__(self):
