@@ -15,7 +15,8 @@ GPU's clocks do meanwhile.
 torch.compile gets the whole model with dynamic=False and its other defaults.
 
 With `--of llama` the model is Hugging Face's Llama as `transformers` has it, in the sizes of Llama 3.2 1B with 8 of its 16 layers,
-all in bfloat16; what replaces its norms and its loss is `quack_tutorial.replace_in`, or Liger's patch.
+all in bfloat16; what replaces its norms and its loss is `quack_tutorial.replace_in`, or Liger's patch. A model that is traced gets
+its attention's mask as a tensor, which costs more than `is_causal`; "no mask" says that it was asked for the latter.
 """
 
 from __future__ import annotations
@@ -45,11 +46,14 @@ VARIANTS = {
     "QuACK, torch.compile": ("quack", True),
 }
 # The same of a Llama: what replaces its norms and its loss, and torch.compile.
+CAUSAL = ", no mask"  # ends the names of those whose attention is causal without being given a mask
 LLAMA_VARIANTS = {
     "stock": (None, False),
     "torch.compile": (None, True),
+    f"torch.compile{CAUSAL}": (None, True),
     "ours": ("ours", False),
     "ours, torch.compile": ("ours", True),
+    f"ours, torch.compile{CAUSAL}": ("ours", True),
     "Liger": ("liger", False),
     "Liger, torch.compile": ("liger", True),
 }
@@ -115,6 +119,7 @@ def llama(name, sizes):
         max_position_embeddings=sizes.T,
         tie_word_embeddings=True,
         use_cache=False,
+        attn_implementation=_causal_attention() if name.endswith(CAUSAL) else "sdpa",
     )
     net = LlamaForCausalLM(config).to(getattr(torch, sizes.dtype)).train()
     if which == "ours":
@@ -127,6 +132,18 @@ def llama(name, sizes):
         # The rotation and SwiGLU stay the model's own, as with ours.
         apply_liger_kernel_to_llama(rope=False, swiglu=False, model=net)
     return WithLoss(net), compiled
+
+
+def _causal_attention():
+    """The name of an attention that is torch's own, causal, and never given a mask."""
+    from transformers import AttentionInterface
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+    def causal(module, query, key, value, attention_mask, **options):
+        return sdpa_attention_forward(module, query, key, value, None, **options)
+
+    AttentionInterface.register("causal", causal)
+    return "causal"
 
 
 def train_variant(name: str, sizes: Sizes, device: str = "cuda") -> dict:

@@ -287,7 +287,7 @@ def _quantized(name, host, kind, block):
 
     return Kernel(
         name,
-        made("quantized", host),
+        made("quantized", host, residual="residual"),
         {"x": MATRIX, "w": COLUMNS, "residual": MATRIX, "q": CODES, "scale": kind, "h": MATRIX, "eps": EPS},
         {"q": error_of("code"), "scale": error_of("scale"), "h": RMSNORM.errors["h"]},
         optional=(("w",), ("residual", "h")),

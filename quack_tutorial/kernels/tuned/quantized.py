@@ -3,8 +3,9 @@
     y = h / sqrt(mean(h^2) + eps) * w, h = x or x + residual
     scale = max|y| / 448, of a row or of each block of 128 columns;  q = y / scale in float8 (e4m3), whose largest number is 448
 
-The maximum is a second reduction, over numbers that are still in registers. For a scale a row its warps agree twice, as in
-LayerNorm; a block of 128 columns is in 16 or 32 neighbouring lanes, so that a butterfly is enough.
+The maximum is a second reduction, over numbers that are still in registers; longer 16-bit rows wait for it in shared memory, see
+`row_pipeline`. For a scale a row its warps agree twice, as in LayerNorm; a block of 128 columns is in 16 or 32 neighbouring lanes,
+so that a butterfly is enough.
 
 y is not rounded to x's type on the way: one rounding and its instructions less, and the maximum is that of the numbers that are
 divided. vLLM rounds y twice, and once where DeepSeek's quantisation follows a norm: of 2,000 random rows of 4,096 bfloat16
@@ -34,14 +35,14 @@ from quack_tutorial.kernels.tuned.row_tile import RowTile
 
 
 class RMSNormQuantized(Norm):
-    """RMSNorm in float8 with a scale a row, which reads each row once."""
+    """RMSNorm in float8 with a scale a row, which reads each row once; with a `residual` its sizes are others."""
 
     operation, allows_rows_each = "rmsnorm-quantized", False
 
-    def __init__(self, dtype, N, promise="aligned", **given):
+    def __init__(self, dtype, N, promise="aligned", *, residual=False, **given):
+        if residual:
+            self.operation = f"{self.operation} residual"
         super().__init__(dtype, N, promise, **given)
-        if self.config.stages:
-            self.config.refuse("a row that is read once has no stages")
         self.exchange = RowExchange(self.config, sets=2)
 
     @cute.jit
@@ -56,7 +57,9 @@ class RMSNormQuantized(Norm):
         place = tile.place(mX, block * tile.rows_per_block)
         opened = self.exchange.allocate_and_arrive()
         # read MN elements (2 MN with a residual)
-        _, h = self.load(mX, mR, None, place)
+        arriving = self.pipeline.start((mX,), place)
+        self.pipeline.wait(arriving)
+        _, h = self.load(mX, mR, arriving, place)
         # Now: before the row they would take more registers, and fewer blocks would fit.
         tXrW = self.weights.load(mW, place, M)
         if cutlass.const_expr(mResidualOut is not None):  # write MN elements
@@ -67,6 +70,9 @@ class RMSNormQuantized(Norm):
         rstd = cute.math.rsqrt(variance + eps)
         if cutlass.const_expr(self.dtype.width == 32 and mR is not None):
             rstd = corrected(rstd, variance + eps)
+        if cutlass.const_expr(self.pipeline.stages > 0):
+            # From shared memory again, so that the row did not have to stay in registers meanwhile.
+            _, h = self.load(mX, mR, arriving, place)
         y = h * rstd
         if cutlass.const_expr(mW is not None):
             y *= tXrW.load().to(cutlass.Float32)

@@ -79,12 +79,13 @@ class RowTile:
         self.several_rows = self.rows_per_block * self.rows_each > 1 or config.blocks_together > 1
         self.vector_size = size = vector_elements(dtype.width, N, promise)
         self.has_head = promise == "congruent" and size > 1
-        # Pieces, in vectors; those of blocks are whole lines, unless bulk copies bring them, which want equal ones.
+        # Pieces, in vectors; those of blocks are whole lines, unless bulk copies bring them and they can be equal.
         in_row, in_line = N // size, LINE_BYTES // VECTOR_BYTES if size > 1 else 1
         in_piece = threads * config.vectors_at_once
         self.pieces = math.ceil(in_row / in_piece) if in_piece else config.blocks_per_row
         if not in_piece:
-            unit = max(in_line, self.columns_together // size) if self.pieces > 1 and not config.stages else 1
+            copied = config.stages and (in_row % self.pieces == 0 or self.sums_columns)
+            unit = 1 if self.pieces == 1 or copied else max(in_line, self.columns_together // size)
             in_piece = math.ceil(math.ceil(in_row / self.pieces) / unit) * unit
         self.width, self.vectors = in_piece * size, math.ceil(in_piece / threads)
         # Single elements: the head ends at a multiple of `boundary` bytes.

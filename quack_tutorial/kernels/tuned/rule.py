@@ -26,6 +26,8 @@ BESIDE_STAGES = 11 * KB  # of shared memory: sums and mbarriers
 # A block whose warps are no multiple of an SM's 4 schedulers costs as if it had so many threads more, which fits 16-bit rows of
 # 20,000 to 110,000 columns in clusters on an H200 best.
 UNEVEN = 13
+# At most: what asks of each vector whether it is in the row takes more registers, and so does a second reduction.
+UNEVEN_PIECE_BYTES, FULL_PIECE_BYTES = 32 * KB, 16 * KB
 LEAST_CLUSTER_BYTES = 15 * KB  # that a cluster of different rows moves: an H200 starts one in the time of 12 KB
 
 
@@ -34,7 +36,7 @@ class Spread(NamedTuple):
 
     # Vectors of a thread, of one tensor: the first of these that leaves the fewest places of aligned rows empty.
     held: tuple = ((4,), (4,))
-    block_bytes: int = 24 * KB  # of a row, in a block's registers
+    block_bytes: tuple = (24 * KB, 24 * KB)  # of a row, in a block's registers
     shared_from: tuple = (NEVER, NEVER)  # bytes of a row that waits in shared memory
     piece_bytes: int = 40 * KB  # of a row, in a block's shared memory
     piece_threads: int = 320  # at most, of a block that has a piece of a row
@@ -42,29 +44,36 @@ class Spread(NamedTuple):
     rows_each: int = 1  # of a thread, where a warp has a row: for weights that it loads once
     together: int = 0  # blocks of different rows that start as a cluster, if rows are short
     least: tuple = (8, 8)  # threads of a row
-    uneven: bool = False  # whether the last of the pieces in shared memory may be shorter
+    uneven: tuple = (False, False)  # whether the last of the pieces in shared memory may be shorter
+    unit: int = 1  # vectors that equal pieces there are multiples of: 2 are a sector of memory
+    # Whether a row only waits there if its threads, of 4 blocks at most, have equally many vectors of it.
+    full: bool = False
 
 
+SMALL = (16 * KB, 16 * KB)
 SPREADS = {
-    "softmax": Spread(held=((3,), (4,)), shared_from=(128 * KB, NEVER)),
-    "softmax backward": Spread(held=((3,), (2,)), block_bytes=16 * KB, shared_from=(128 * KB, NEVER), together=2),
-    # In the norms' gradients, too, the last piece may be shorter. Softmax's gradient is slower so, LayerNorm at some lengths, and
-    # softmax and the fused loss read their pieces as rows of their own.
-    "rmsnorm": Spread(block_bytes=16 * KB, shared_from=(32 * KB, 256 * KB), together=1, uneven=True),
-    "rmsnorm residual": Spread(block_bytes=16 * KB),
+    "softmax": Spread(held=((3,), (4,)), shared_from=(128 * KB, NEVER), unit=2),
+    "softmax backward": Spread(held=((3,), (2,)), block_bytes=SMALL, shared_from=(128 * KB, NEVER), together=2, unit=2),
+    # In the norms' gradients, too, the last piece may be shorter. Softmax and the fused loss read their pieces as rows of
+    # their own.
+    "rmsnorm": Spread(block_bytes=SMALL, shared_from=(32 * KB, 256 * KB), together=1, uneven=(True, True)),
+    "rmsnorm residual": Spread(block_bytes=SMALL),
     # y is in registers, in float32, until its maximum is known. A block of 128 columns is 16 or 32 neighbouring threads'.
-    "rmsnorm-quantized": Spread(),
+    "rmsnorm-quantized": Spread(block_bytes=(24 * KB, 32 * KB), shared_from=(8 * KB, NEVER), full=True),
+    "rmsnorm-quantized residual": Spread(),
     "rmsnorm-quantized blocks": Spread(least=(16, 32)),
+    "rmsnorm-quantized blocks residual": Spread(least=(16, 32)),
     # Its row is needed three times.
     "layernorm": Spread(
         held=((3, 4), (4,)),
-        block_bytes=16 * KB,
+        block_bytes=SMALL,
         shared_from=(12 * KB, 16 * KB),
         piece_bytes=32 * KB,
         piece_threads=128,
         piece_held=(8, 18),
         rows_each=2,
         together=1,
+        uneven=(True, False),
     ),
     "cross-entropy fused": Spread(held=((6,), (4,)), shared_from=(64 * KB, NEVER), together=2),
 }
@@ -116,15 +125,11 @@ class Row(NamedTuple):
 def row_at_once(row, spread):
     """For kernels whose blocks, or clusters, have all of their rows at once."""
     k = int(row.width == 32)
-    blocks, pieces = row.blocks(spread.block_bytes), row.blocks(spread.piece_bytes)
+    blocks = row.blocks(spread.block_bytes[k])
     if not row.has_clusters and row.bytes <= (128 * KB, 192 * KB)[k]:  # as far as 1024 threads have registers for it
         blocks = 1
-    if row.bytes > spread.shared_from[k] and row.can_be_copied(1 if spread.uneven else pieces):
-        held = row.vectors / pieces
-        most, least = threads_for(held / spread.piece_held[pieces > 1]), threads_for(held / (18, 32)[k])
-        few = min(256, spread.piece_threads)  # where a piece is too long for one more warp or two to help
-        threads = max(32, most if most <= spread.piece_threads else few, least)
-        return Config(threads, threads, pieces, stages=1, blocks_together=int(pieces == 1 and spread.together > 0))
+    if row.bytes > spread.shared_from[k] and (config := in_shared(row, spread)):
+        return config
     if blocks > 1:
         threads = filled(row.vectors / blocks, range(4, (9, 17)[k]), 256, UNEVEN)[0]
         return Config(threads, threads, blocks)
@@ -136,6 +141,24 @@ def row_at_once(row, spread):
     moved = spread.together * config.rows_per_block * row.bytes * 2  # read and written
     together = spread.together if row.has_clusters and moved >= LEAST_CLUSTER_BYTES else 0
     return replace(config, blocks_together=together)
+
+
+def in_shared(row, spread):
+    """The same for a row that waits in shared memory; None where it cannot."""
+    k = int(row.width == 32)
+    pieces, shorter = row.blocks(spread.piece_bytes), False
+    if spread.full and pieces > 1:
+        pieces = row.blocks(FULL_PIECE_BYTES)
+    if spread.uneven[k] and not row.can_be_copied(pieces):
+        pieces, shorter = row.blocks(min(spread.piece_bytes, UNEVEN_PIECE_BYTES)), True
+    held = row.vectors / pieces
+    most, least = threads_for(held / spread.piece_held[pieces > 1 and not shorter]), threads_for(held / (18, 32)[k])
+    few = min(256, spread.piece_threads)  # where a piece is too long for one more warp or two to help
+    threads = max(32, most if most <= spread.piece_threads else few, least)
+    equal = 1 if shorter or pieces == 1 else pieces * spread.unit
+    if not row.can_be_copied(equal) or spread.full and (pieces > 4 or held % threads):
+        return None
+    return Config(threads, threads, pieces, stages=1, blocks_together=int(pieces == 1 and spread.together > 0))
 
 
 def norm_backward(row, sums):
