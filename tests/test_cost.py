@@ -75,11 +75,14 @@ def off():
                 # Spills, additions by atomics and requests of 32 sectors are not in the model.
                 if not took or took.status != "ok" or entry.spilled > 16 or entry.version in ("thread", *ATOMICS):
                     continue
+                if entry.operation in COMPUTE:
+                    continue
                 us = rungs.predicted(entry, chip).time_us + cost.LAUNCH_US
                 yield name, entry.operation, entry.version, us / median(took.samples_us) - 1
 
 
 ATOMICS = ("atomics", "vector atomics")
+COMPUTE = ("rmsnorm-quantized", "topk")  # conversions and comparisons, which are not in it either
 
 
 def test_of_the_recorded_ladders_the_model_is_off_as_chapter_1_says():
