@@ -160,15 +160,13 @@ class _Rows:
         at, events = at[keep], events[keep]
         addresses = self.trace.addresses[events[column]]
         row, lane = np.nonzero(lane_bits(events["mask"]) & (addresses >= 0))
-        sizes = events["bytes"][row].astype(np.int64) if size is None else np.full(len(row), size, np.int64)
+        sizes = np.full(len(row), size, np.int64) if size else events["bytes"][row].astype(np.int64)
         self.append(at[row], lane, addresses[row, lane], sizes, kind, role)
 
     def append(self, event, lane, address, size, kind, role) -> None:
-        n = len(event)
-        if n:
-            self.parts.append(
-                (event, lane, address, size, np.full(n, int(kind), np.int8), np.full(n, int(role), np.int8))
-            )
+        if len(event):
+            of_all = (np.full(len(event), int(what), np.int8) for what in (kind, role))
+            self.parts.append((event, lane, address, size, *of_all))
 
     def add_bulk(self) -> None:
         """A bulk copy's two ends and the mbarrier that counts it; `arg` is its bytes, `arg2` the mbarrier."""
@@ -178,7 +176,8 @@ class _Rows:
         events = self.trace.events[at]
         to_shared = among(events["space"], SHARED)
         counted = events["arg2"] >= 0
-        for column, kind, here in (("addresses", Kind.WRITE, to_shared), ("sources", Kind.READ, ~to_shared)):
+        ends = ("addresses", Kind.WRITE, to_shared), ("sources", Kind.READ, ~to_shared)
+        for column, kind, here in ends:
             for role, ordered in ((Role.PHASE, counted), (Role.GROUP, ~counted)):
                 keep = (here == self.shared) & ordered & (events[column] >= 0)
                 addresses = self.trace.addresses[events[column][keep]]

@@ -26,7 +26,8 @@ class Chain:
 
     events: tuple  # rows of trace.events
     partners: np.ndarray  # (rounds, 32)
-    held: np.ndarray  # (rounds, 32, 32) bool: after round r, lane i holds a part of lane j's first value
+    # (rounds, 32, 32) bool: after round r, lane i holds a part of lane j's first value
+    held: np.ndarray
     active: np.ndarray  # (32,) bool
 
     @property
@@ -56,8 +57,10 @@ class Chain:
         if count == active:
             return f"{rounds}: no lane reads another"
         of = f"{sizes[0]} lanes" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} lanes"
-        shape = f"one group of {of}" if count == 1 else f"{count} groups of {of}, none of which hears another"
-        who = "every lane hears" if done == active else f"{done} of {active} lanes hear{'s' * (done == 1)}"
+        shape = f"{count} groups of {of}, none of which hears another"
+        shape = f"one group of {of}" if count == 1 else shape
+        who = f"{done} of {active} lanes hear{'s' * (done == 1)}"
+        who = "every lane hears" if done == active else who
         return f"{rounds}: {shape}; {who} its whole group"
 
 
@@ -87,8 +90,8 @@ def shuffle_graph(trace: Trace, block: int = 0, warp: int = 0, launch: int = 0) 
             event = trace.events[number]
             sizes = chain.held[k].sum(axis=1)[chain.active]
             kind = ShuffleKind(int(event["arg"])).name.lower()
-            reads = _reads(chain.partners[k], chain.active)
-            rows.append((trace.line(event).where, kind, int(event["arg2"]), reads, int(sizes.min()), int(sizes.max())))
+            how = kind, int(event["arg2"]), _reads(chain.partners[k], chain.active)
+            rows.append((trace.line(event).where, *how, int(sizes.min()), int(sizes.max())))
     least = min((int(chain.held[-1].sum(axis=1)[chain.active].min()) for chain in chains[:1]), default=1)
     columns = ("line", "kind", "by", "partners", "lanes held, least", "most")
     total = {
@@ -153,9 +156,6 @@ def dsmem_matrix(trace: Trace) -> np.ndarray:
     if len(chosen):
         addresses = trace.addresses[chosen["addresses"]]
         row, lane = np.nonzero(lane_bits(chosen["mask"]) & (addresses >= 0))
-        np.add.at(
-            matrix,
-            (chosen["block"][row], addresses[row, lane] >> SMEM_BLOCK_BITS),
-            chosen["bytes"][row].astype(np.int64),
-        )
+        ends = chosen["block"][row], addresses[row, lane] >> SMEM_BLOCK_BITS
+        np.add.at(matrix, ends, chosen["bytes"][row].astype(np.int64))
     return matrix

@@ -99,96 +99,22 @@ class Cluster:
     fenced: dict = field(default_factory=dict)  # strand -> step of its last mbarrier_init_fence
 
 
-@dataclass(frozen=True)
 class Order:
-    """The result of `replay`. Entries and clock offsets are positions for `clocks[offset + entry]`."""
+    """The clocks of one launch: the events `chosen` (row numbers, in order) replayed. Entries and clock offsets are positions for
+    `clocks[offset + entry]`.
 
-    steps: int
-    warps: np.ndarray  # (warps, 2): block and warp index
-    warp_of: np.ndarray  # (events of the trace,): row of `warps`, -1 outside the launch
-    strand_of: np.ndarray  # (warps, 32)
-    cluster_of: np.ndarray  # (strands,)
-    entry_of: np.ndarray  # (strands,)
-    init_entry_of: np.ndarray  # (strands,), -1 where it initialises nothing
-    change_keys: np.ndarray
-    change_offsets: np.ndarray
-    clocks: np.ndarray
-    group_done: dict  # event -> (32,) step at which the issuing lane has waited for the copy, or NEVER
-    group_read: dict  # the same of a bulk copy's source, where the lane waited for that alone
-    phase_done: dict  # event -> (32, 2): mbarrier entry and phase that counted the lane's transfer, or -1
-    exits: dict  # block -> clock of the whole block at its exit; only blocks whose warps all exited
-    started: dict  # block -> clock entry
-    pending: dict  # event -> (step, n) of a wait_group that came after it and did not cover it
-    width_of: np.ndarray  # (strands,): entries of its cluster's vector (of each part)
-    far: dict  # offset of a strand's clock -> {cluster or LOCATIONS: offset of that vector}
-    locations: np.ndarray  # addresses of atomics that are followed, in order
-    overtaking: (
-        list  # (event, event of the turn before) of arrivals at a block barrier that may count for the turn before
-    )
-
-    def knows_far(self, offset: np.ndarray, vector: np.ndarray, entry: np.ndarray, over: np.ndarray) -> np.ndarray:
-        """Whether the clock at each offset has, in another cluster's vector (or LOCATIONS), an entry beyond `over`."""
-        known = np.zeros(len(offset), bool)
-        if not self.far:
-            return known
-        keys, index = np.unique(np.stack([offset, vector]), axis=1, return_inverse=True)
-        at = np.array([self.far.get(int(o), {}).get(int(v), -1) for o, v in keys.T], np.int64)[index.reshape(-1)]
-        there = at >= 0
-        known[there] = self.clocks[at[there] + entry[there]] > over[there]
-        return known
-
-    def location(self, address: np.ndarray) -> np.ndarray:
-        """The LOCATIONS entry of each address, -1 for none."""
-        if not len(self.locations):
-            return np.full(len(address), -1, np.int64)
-        entry = np.minimum(np.searchsorted(self.locations, address), len(self.locations) - 1)
-        return np.where(self.locations[entry] == address, entry, -1)
-
-    def offsets(self, strand: np.ndarray, step: np.ndarray) -> np.ndarray:
-        """Where the clock that each strand had at each step begins in `clocks`."""
-        keys = strand.astype(np.int64) * self.steps + step
-        return self.change_offsets[np.searchsorted(self.change_keys, keys, side="right") - 1]
-
-    def completions(self, event: np.ndarray, lane: np.ndarray, role: np.ndarray, step: np.ndarray, kind: np.ndarray):
-        """When each access is over: (clock entry, time in it, step for its own thread)."""
-        strand = self.strand_of[self.warp_of[event], lane]
-        entry, over, own_over = self.entry_of[strand].copy(), step.copy(), step.copy()
-        published = (role == Role.INIT) & (self.init_entry_of[strand] >= 0)
-        entry[published] = self.init_entry_of[strand[published]]
-        for which, done in ((Role.GROUP, self.group_done), (Role.PHASE, self.phase_done)):
-            mine = np.nonzero(role == which)[0]
-            if not len(mine):
-                continue
-            numbers = distinct(event[mine])
-            index = np.searchsorted(numbers, event[mine])
-            nothing = np.full(32, NEVER) if which == Role.GROUP else np.full((32, 2), -1, np.int64)
-            table = np.stack([done.get(int(number), nothing) for number in numbers])[index, lane[mine]]
-            if which == Role.GROUP:
-                read = np.stack([self.group_read.get(int(number), nothing) for number in numbers])[index, lane[mine]]
-                table = np.where(kind[mine] == Kind.READ, np.minimum(table, read), table)
-                over[mine] = own_over[mine] = table
-            else:
-                landed = table[:, 0] >= 0
-                own_over[mine] = NEVER  # its own thread is not ordered with it but through the mbarrier
-                over[mine] = np.where(landed, table[:, 1], NEVER)
-                entry[mine] = np.where(landed, table[:, 0], entry[mine])
-        return entry, over, own_over
-
-
-def replay(trace, chosen: np.ndarray, launch) -> Order:
-    """Replay the events `chosen` (row numbers, in order, of one launch) and give every strand's clocks."""
-    return _Replay(trace, chosen, launch).run()
-
-
-def cluster_index(launch, blocks: np.ndarray) -> np.ndarray:
-    """The cluster of each linear block index."""
-    (gx, gy, _), (cx, cy, cz) = launch.grid, launch.cluster
-    x, y, z = blocks % gx // cx, blocks // gx % gy // cy, blocks // (gx * gy) // cz
-    return x + (gx // cx) * (y + (gy // cy) * z)
-
-
-class _Replay:
-    """State of one replay."""
+    | attribute                 | what                                                                                            |
+    |---------------------------|-------------------------------------------------------------------------------------------------|
+    | `warps`, `warp_of`        | block and warp index of each warp; of each event its row of them, -1 outside the launch          |
+    | `strand_of`, `cluster_of` | strands of each warp's lanes; clusters of strands                                               |
+    | `width_of`                | of each strand: the entries of its cluster's vector (of each part)                              |
+    | `group_done`              | event -> (32,) step at which the issuing lane has waited for the copy, or NEVER                  |
+    | `group_read`              | the same of a bulk copy's source, where the lane waited for that alone                          |
+    | `phase_done`              | event -> (32, 2): mbarrier entry and phase that counted the lane's transfer, or -1              |
+    | `pending`                 | event -> (step, n) of a wait_group that came after it and did not cover it                      |
+    | `exits`, `started`        | block -> clock of the whole block at its exit, if all its warps did; block -> clock entry       |
+    | `overtaking`              | (event, event of the turn before) of arrivals at a block barrier that may count for that turn   |
+    """
 
     def __init__(self, trace, chosen, launch):
         self.trace, self.launch = trace, launch
@@ -196,10 +122,13 @@ class _Replay:
         self.events = trace.events[chosen]
         place = self.events["block"].astype(np.int64) << 16 | self.events["warp"]
         places = distinct(place)
-        self.warp_of = np.searchsorted(places, place)
+        self.warp = np.searchsorted(places, place)  # of each event of the launch
+        self.warp_of = np.full(len(trace.events), -1, np.int64)
+        self.warp_of[chosen] = self.warp
         self.warps = np.stack([places >> 16, places & 0xFFFF], axis=1)
         self.chosen = chosen
-        op, fence = self.events["op"], np.where(self.events["op"] == int(Op.FENCE), self.events["arg"], -1)
+        op = self.events["op"]
+        fence = np.where(op == int(Op.FENCE), self.events["arg"], -1)
         atomics = op == int(Op.ATOMIC)
         memory_fences = among(fence, tuple(FENCE_LEVEL))
         ordering = bool(memory_fences.any() or (self.events["arg"][atomics] & (ACQUIRE | RELEASE)).any())
@@ -216,6 +145,8 @@ class _Replay:
         self.locations = distinct(trace.addresses[used][trace.addresses[used] >= 0])
         self._find_strands()
         self._shape_clocks()
+        self._replay()
+        self._freeze()
 
     def _counters(self, atomics) -> np.ndarray:
         """Which atomics to follow where no fence gives them meaning: those on global words that are also read or written
@@ -237,14 +168,15 @@ class _Replay:
         """Split each warp's lanes by the synchronisations that they take part in."""
         count = len(self.warps)
         exists = np.zeros(count, np.uint32)
-        real = self.events["op"] != int(Op.EXIT)  # an exit's mask names lanes that a ragged last warp does not have
-        np.bitwise_or.at(exists, self.warp_of[real], self.events["mask"][real])
+        # an exit's mask names lanes that a ragged last warp does not have
+        real = self.events["op"] != int(Op.EXIT)
+        np.bitwise_or.at(exists, self.warp[real], self.events["mask"][real])
         labels = np.zeros((count, 32), np.int64)
         labels[~lane_bits(exists)] = 1
         seen = set()
         for i in self.sync:
             event = self.events[i]
-            op, w = int(event["op"]), int(self.warp_of[i])
+            op, w = int(event["op"]), int(self.warp[i])
             if op in GROUP_OPS or op in (Op.EXIT, Op.ASYNC_DONE):
                 continue
             for mask in self._masks(event):
@@ -282,27 +214,28 @@ class _Replay:
         if mask is not None:
             lanes = (int(mask) >> LANES) & 1 == 1
         row = self.strand_of[w] if lanes is None else self.strand_of[w][lanes]
-        return [int(row[0])] if len(row) and row[0] == row[-1] and (row == row[0]).all() else distinct(row).tolist()
+        return [int(row[0])] if len(row) and (row == row[0]).all() else distinct(row).tolist()
 
     # ---- clocks ----
 
     def _shape_clocks(self) -> None:
-        clusters = cluster_index(self.launch, self.warps[:, 0])
-        self.strand_cluster = clusters[self.strand_warp]
-        count = len(self.strand_cluster)
+        (gx, gy, _), (cx, cy, cz), block = self.launch.grid, self.launch.cluster, self.warps[:, 0]
+        x, y, z = block % gx // cx, block // gx % gy // cy, block // (gx * gy) // cz
+        self.cluster_of = (x + (gx // cx) * (y + (gy // cy) * z))[self.strand_warp]
+        count = len(self.cluster_of)
         self.clusters = {}
         self.entry_of = np.zeros(count, np.int64)
         blocks = self.warps[self.strand_warp, 0]
         for s in range(count):
-            c = self.clusters.setdefault(int(self.strand_cluster[s]), Cluster(int(self.strand_cluster[s])))
+            c = self.clusters.setdefault(int(self.cluster_of[s]), Cluster(int(self.cluster_of[s])))
             self.entry_of[s] = c.width
             c.width += 1
             if int(blocks[s]) not in c.blocks:
                 c.blocks.append(int(blocks[s]))
         self.init_entry_of = np.full(count, -1, np.int64)
         for i in self.sync[among(self.events["op"][self.sync], (*MBARRIER_OPS, Op.ASYNC_DONE))]:
-            event, w = self.events[i], int(self.warp_of[i])
-            c = self.clusters[int(self.strand_cluster[self.strand_of[w, 0]])]
+            event, w = self.events[i], int(self.warp[i])
+            c = self.clusters[int(self.cluster_of[self.strand_of[w, 0]])]
             for address, lanes in self._at(event):
                 if int(event["op"]) == Op.MBARRIER_INIT:
                     c.next_mbarrier += 1  # how many entries to set aside
@@ -323,23 +256,22 @@ class _Replay:
         self.kept = {}  # id of a far vector -> its offset
         self.changes = []  # (strand, step + 1, offset)
         for s in range(count):
-            c = self.clusters[int(self.strand_cluster[s])]
+            c = self.clusters[int(self.cluster_of[s])]
             vector = np.zeros(c.width * self.parts, np.int64)
             vector[c.started[int(blocks[s])]] = 1
             self.now.append({c.number: vector})
         for s, clock in enumerate(self.now):
-            self.changes.append((s, 0, self._keep(int(self.strand_cluster[s]), clock)))
+            self.changes.append((s, 0, self._keep(int(self.cluster_of[s]), clock)))
 
     def _keep(self, cluster: int, clock) -> int:
         offset = self._append(clock[cluster])
-        if len(clock) > 1:
-            self.far[offset] = {key: self._keep_far(vector) for key, vector in clock.items() if key != cluster}
+        for key, vector in clock.items():
+            if key == cluster:
+                continue
+            if id(vector) not in self.kept:  # self.flat keeps it alive, so its id stays its own
+                self.kept[id(vector)] = self._append(vector)
+            self.far.setdefault(offset, {})[key] = self.kept[id(vector)]
         return offset
-
-    def _keep_far(self, vector) -> int:
-        if id(vector) not in self.kept:  # self.flat keeps it alive, so its id stays its own
-            self.kept[id(vector)] = self._append(vector)
-        return self.kept[id(vector)]
 
     def _append(self, vector) -> int:
         offset = self.flat_size
@@ -382,17 +314,17 @@ class _Replay:
 
     # ---- the log ----
 
-    def run(self) -> Order:
-        barriers, groups, came, overtaking = {}, {}, {}, []
+    def _replay(self) -> None:
+        barriers, groups, came, self.overtaking = {}, {}, {}, []
         self.group_done, self.phase_done, self.pending, self.group_read = {}, {}, {}, {}
         self.sending = {}  # (event, mbarrier address) -> [what its threads release, lanes whose transfer has not landed]
         exits, exited = {}, {}
         # (address, level, block or cluster or 0) -> what atomics there released; strand -> level -> a clock
         self.released_at, self.fence_releases, self.read_by = {}, {}, {}
         for i in self.sync.tolist():
-            event, w = self.events[i], int(self.warp_of[i])
+            event, w = self.events[i], int(self.warp[i])
             op, step = int(event["op"]), int(event["step"])
-            c = self.clusters[int(self.strand_cluster[self.strand_of[w, 0]])]
+            c = self.clusters[int(self.cluster_of[self.strand_of[w, 0]])]
             if op in (Op.BARRIER, Op.BARRIER_ARRIVE):
                 key = (int(event["block"]), int(event["arg"]), int(event["arg2"]))
                 strands = self._strands(w, mask=event["mask"])
@@ -400,7 +332,7 @@ class _Replay:
                 entries = self.entry_of[strands]
                 for other, known, when in came.get((*key[:2], key[2] - 1), ()):
                     if (clock[c.number][known] < when).any():
-                        overtaking.append((int(self.chosen[i]), other))
+                        self.overtaking.append((int(self.chosen[i]), other))
                 came.setdefault(key, []).append((int(self.chosen[i]), entries, step))
                 _join(barriers, key, clock)
             elif op == Op.BARRIER_RESUME:
@@ -414,8 +346,10 @@ class _Replay:
                 self._at_mbarrier(c, event, w, op, step)
             elif op == Op.CLUSTER_ARRIVE:
                 strands = self._strands(w, mask=event["mask"])
-                relaxed = int(event["arg"]) == 1
-                clock = self._release_relaxed(c, strands) if relaxed else self._release(c, strands, step)
+                if int(event["arg"]) == 1:  # relaxed
+                    clock = self._release_relaxed(c, strands)
+                else:
+                    clock = self._release(c, strands, step)
                 _join(c.generations, int(event["arg2"]), clock)
             elif op == Op.CLUSTER_RESUME:
                 if int(event["arg2"]) in c.generations:
@@ -438,41 +372,19 @@ class _Replay:
             else:
                 self._group(groups, i, event, w, op, step)
         whole = -(-self.launch.threads // 32)
-        keys = np.array([(s << 40) | (step) for s, step, _ in self.changes], np.int64)
-        order = np.argsort(keys, kind="stable")
+        self.started = {block: entry for c in self.clusters.values() for block, entry in c.started.items()}
+        number = {block: c.number for c in self.clusters.values() for block in c.started}
+        self.exits = {block: clock[number[block]] for block, clock in exits.items() if exited[block] == whole}
+
+    def _freeze(self) -> None:
+        """The clocks in one array, and which of them each strand has from which step on."""
+        strand, step, offset = np.array(self.changes, np.int64).T
         # The last change of a strand at a step is the one that holds; searchsorted from the right finds it.
-        steps = int(self.events["step"].max()) + 2
-        strand, at = keys[order] >> 40, keys[order] & ((1 << 40) - 1)
-        offsets = np.array([offset for _, _, offset in self.changes], np.int64)[order]
-        warp_of = np.full(len(self.trace.events), -1, np.int64)
-        warp_of[self.chosen] = self.warp_of
-        return Order(
-            steps,
-            self.warps,
-            warp_of,
-            self.strand_of,
-            self.strand_cluster,
-            self.entry_of,
-            self.init_entry_of,
-            strand * steps + at,
-            offsets,
-            np.concatenate(self.flat),
-            self.group_done,
-            self.group_read,
-            self.phase_done,
-            {
-                block: clock[c.number]
-                for c in self.clusters.values()
-                for block, clock in exits.items()
-                if block in c.started and exited[block] == whole
-            },
-            {block: entry for c in self.clusters.values() for block, entry in c.started.items()},
-            self.pending,
-            np.array([self.clusters[int(number)].width for number in self.strand_cluster]),
-            self.far,
-            self.locations,
-            overtaking,
-        )
+        order = np.lexsort((step, strand))
+        self.steps = int(self.events["step"].max()) + 2
+        self.change_keys, self.change_offsets = (strand * self.steps + step)[order], offset[order]
+        self.clocks = np.concatenate(self.flat)
+        self.width_of = np.array([self.clusters[int(number)].width for number in self.cluster_of])
 
     def _fence(self, c: Cluster, strands: list, kind: FenceKind, step: int) -> None:
         for s in strands:
@@ -503,7 +415,10 @@ class _Replay:
         domains = (block, c.number, 0)[: level_of(event) + 1]
         for lane in np.nonzero(lane_bits(event["mask"][None])[0] & (addresses >= 0))[0]:
             s, address = int(self.strand_of[w, lane]), int(addresses[lane])
-            acquired = {} if event["arg2"] else self._observed(address, step)
+            acquired = {}
+            if not event["arg2"]:  # atomics at this address before `step` are seen
+                acquired[LOCATIONS] = np.zeros(len(self.locations), np.int64)
+                acquired[LOCATIONS][np.searchsorted(self.locations, address)] = step
             released = self._release(c, [s], step) if event["arg"] & RELEASE else None
             for level, domain in enumerate(domains):
                 place = (address, level, domain)
@@ -516,12 +431,6 @@ class _Replay:
                 if sent is not None:
                     self.released_at[place] = _joined(self.released_at.get(place, {}), sent)
             self._acquire(c, [s], acquired, step)
-
-    def _observed(self, address: int, step: int) -> dict:
-        """A clock that says: atomics at this address before `step` are seen."""
-        vector = np.zeros(len(self.locations), np.int64)
-        vector[np.searchsorted(self.locations, address)] = step
-        return {LOCATIONS: vector}
 
     def _mbarrier(self, c: Cluster, address: int, fresh=False) -> MBarrier:
         if fresh or address not in c.mbarriers:
@@ -595,6 +504,55 @@ class _Replay:
                     copies.remove(copy)
                 else:
                     self.pending.setdefault(source, (int(self.chosen[i]), int(event["arg"])))
+
+    # ---- what it says ----
+
+    def knows_far(self, offset, vector, entry, over) -> np.ndarray:
+        """Whether the clock at each offset has, in another cluster's vector (or LOCATIONS), an entry beyond `over`."""
+        known = np.zeros(len(offset), bool)
+        keys, index = np.unique(np.stack([offset, vector]), axis=1, return_inverse=True)
+        at = np.array([self.far.get(int(o), {}).get(int(v), -1) for o, v in keys.T], np.int64)[index.reshape(-1)]
+        there = at >= 0
+        known[there] = self.clocks[at[there] + entry[there]] > over[there]
+        return known
+
+    def location(self, address: np.ndarray) -> np.ndarray:
+        """The LOCATIONS entry of each address, -1 for none."""
+        if not len(self.locations):
+            return np.full(len(address), -1, np.int64)
+        entry = np.minimum(np.searchsorted(self.locations, address), len(self.locations) - 1)
+        return np.where(self.locations[entry] == address, entry, -1)
+
+    def offsets(self, strand: np.ndarray, step: np.ndarray) -> np.ndarray:
+        """Where the clock that each strand had at each step begins in `clocks`."""
+        keys = strand.astype(np.int64) * self.steps + step
+        return self.change_offsets[np.searchsorted(self.change_keys, keys, side="right") - 1]
+
+    def completions(self, event, lane, role, step, kind):
+        """When each access is over: (clock entry, time in it, step for its own thread)."""
+        strand = self.strand_of[self.warp_of[event], lane]
+        entry, over, own_over = self.entry_of[strand].copy(), step.copy(), step.copy()
+        published = (role == Role.INIT) & (self.init_entry_of[strand] >= 0)
+        entry[published] = self.init_entry_of[strand[published]]
+        for which, done in ((Role.GROUP, self.group_done), (Role.PHASE, self.phase_done)):
+            mine = np.nonzero(role == which)[0]
+            if not len(mine):
+                continue
+            numbers = distinct(event[mine])
+            index = np.searchsorted(numbers, event[mine])
+            nothing = np.full(32, NEVER) if which == Role.GROUP else np.full((32, 2), -1, np.int64)
+            table = np.stack([done.get(int(number), nothing) for number in numbers])[index, lane[mine]]
+            if which == Role.GROUP:
+                read = np.stack([self.group_read.get(int(number), nothing) for number in numbers])[index, lane[mine]]
+                table = np.where(kind[mine] == Kind.READ, np.minimum(table, read), table)
+                over[mine] = own_over[mine] = table
+            else:
+                landed = table[:, 0] >= 0
+                # its own thread is not ordered with it but through the mbarrier
+                own_over[mine] = NEVER
+                over[mine] = np.where(landed, table[:, 1], NEVER)
+                entry[mine] = np.where(landed, table[:, 0], entry[mine])
+        return entry, over, own_over
 
 
 def _join(clocks: dict, key, clock) -> None:

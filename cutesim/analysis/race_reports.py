@@ -10,7 +10,7 @@ import numpy as np
 from cutesim.context import counted, is_own
 from cutesim.trace import SMEM_BLOCK_BITS, FenceKind, Finding, Op
 
-from .accesses import Kind, Role
+from .accesses import Kind, Role, among
 from .ordering import NEVER, level_of
 
 HAZARDS = ("read after write", "write after read", "write after write")
@@ -24,7 +24,7 @@ VERBS = {
 }
 ASYNCHRONOUS = {Op.ASYNC_COPY: "cp.async", Op.BULK_COPY: "the bulk copy", Op.STORE_ASYNC: "st.async"}
 WAITS = {Role.GROUP: "cp_async_wait_group", Role.PHASE: "mbarrier_wait"}
-EXCHANGES = (Op.SHUFFLE, Op.VOTE, Op.REDUX, Op.ELECT)
+EXCHANGES = {Op.SHUFFLE: "shuffle", Op.VOTE: "vote", Op.REDUX: "redux", Op.ELECT: "elect"}
 
 
 @dataclass(frozen=True)
@@ -72,13 +72,10 @@ def one_per_cause(trace, order, races: list[Race]) -> list[Race]:
     kept, explained = [], set()
     too_narrow = [race for race in races if race.of_atomics]
     if too_narrow:
-        sides = [
-            row
-            for race in races
-            if not race.of_atomics
-            for row in _narrow(trace, race, _handed_over(trace, order, race))
-        ]
-        told = {int(trace.events["line"][row]) for row in sides}
+        told = set()
+        for race in (race for race in races if not race.of_atomics):
+            sides = _narrow(trace, race, _handed_over(trace, order, race))
+            told |= {int(trace.events["line"][row]) for row in sides}
         races = [race for race in races if not race.of_atomics or not told & set(race.lines)]
     early = [race for race in races if _too_early(trace, order, race)]
     for race in early:
@@ -88,9 +85,12 @@ def one_per_cause(trace, order, races: list[Race]) -> list[Race]:
     for race in races:
         cause = ("init", race.lines[race.roles.index(Role.INIT)]) if race.unpublished else None
         copies = {(line, race.tensor) for line, role in zip(race.lines, race.roles) if role in WAITS}
-        if cause is None and not copies and race.events[0] != race.events[1] and race.lines[0] == race.lines[1]:
-            cause = "line", race.lines[0], race.tensor  # that reads and writes: two of its hazards are one mistake
-        if _too_early(trace, order, race) or cause in explained or (race.hazard != 1 and copies & explained):
+        one_line = race.events[0] != race.events[1] and race.lines[0] == race.lines[1]
+        if cause is None and not copies and one_line:
+            # It reads and writes: two of its hazards are one mistake.
+            cause = "line", race.lines[0], race.tensor
+        told = cause in explained or (race.hazard != 1 and copies & explained)
+        if told or _too_early(trace, order, race):
             continue
         explained |= {cause} - {None}
         kept.append(race)
@@ -104,25 +104,18 @@ def _too_early(trace, order, race: Race) -> bool:
 def _at(trace, event) -> str:
     """An event's place; of one in a helper, with the calls that led to it, from the innermost to the kernel's."""
     line, calls = trace.line(event), [call.where for call in trace.callers(event)]
-    return f"{line.where} (in {line.function}, called at {' from '.join(calls)})" if calls else line.where
+    within = f" (in {line.function}, called at {' from '.join(calls)})" if calls else ""
+    return line.where + within
 
 
 def _with_callers(trace, events) -> tuple:
     """The events' lines, then those of the calls that led to them; but first where they leave a helper of an own package."""
-    first = dict.fromkeys(line for line in (_left_at(trace, event) for event in events) if line is not None)
-    calls = dict.fromkeys(call for event in events for call in trace.callers(event))
-    return (*first, *(trace.line(event) for event in events), *(call for call in calls if call not in first))
-
-
-def _left_at(trace, event):
-    """The reader's line that has called the function of an own package in which the event is; None where it is in none."""
-    if not _is_ours(trace.line(event)):
-        return None
-    return next((call for call in trace.callers(event) if not _is_ours(call)), None)
-
-
-def _is_ours(line) -> bool:
-    return is_own(line.file)
+    first, calls = {}, dict.fromkeys(call for event in events for call in trace.callers(event))
+    for event in events:
+        if is_own(trace.line(event).file):
+            left = (call for call in trace.callers(event) if not is_own(call.file))
+            first |= dict.fromkeys([*left][:1])
+    return (*first, *map(trace.line, events), *(call for call in calls if call not in first))
 
 
 def report(trace, order, race: Race) -> Finding:
@@ -136,7 +129,8 @@ def report(trace, order, race: Race) -> Finding:
     else:
         message = _race(trace, order, race, events)
     block = race.blocks[0] if race.scope < CLUSTER else race.blocks[1]
-    return Finding(kind, message, _with_callers(trace, events), block, race.threads, (race.address,), race.words)
+    lines = _with_callers(trace, events)
+    return Finding(kind, message, lines, block, race.threads, (race.address,), race.words)
 
 
 def _race(trace, order, race: Race, events) -> str:
@@ -178,15 +172,17 @@ def _question(trace, order, race: Race, events) -> str:
         return _too_narrow(trace, race, race.events)
     atomics = _handed_over(trace, order, race)
     if not copy and _changed_on_one_line(trace, order, race):
-        lock = len({int(trace.events["line"][row]) for row in atomics}) == 2  # one takes it, the other gives it back
+        # one takes it, the other gives it back
+        lock = len({int(trace.events["line"][row]) for row in atomics}) == 2
         return _handed_nothing_over(trace, race, atomics) if lock else ONE_CHANGE_LOST
     if race.scope == GRID:
         if atomics and not race.shared:
             return _handed_nothing_over(trace, race, atomics)
-        of = "different clusters" if _has_clusters(trace, events[0]) else "one launch"
+        launch = trace.launches[int(events[0]["launch"])]
+        of = "different clusters" if max(launch.cluster) > 1 else "one launch"
         return f"Blocks of {of} run in any order: let one of them do it, use an atomic, or split the kernel in two."
-    if race.roles[0] == Role.PHASE and race.hazard == 2 and race.address >> SMEM_BLOCK_BITS != race.blocks[1]:
-        owner = race.address >> SMEM_BLOCK_BITS
+    owner = race.address >> SMEM_BLOCK_BITS
+    if race.roles[0] == Role.PHASE and race.hazard == 2 and owner != race.blocks[1]:
         return (
             f"Only block {owner}, which gets them, can wait for the first: let a cluster barrier stand after its mbarrier_wait and "
             "before the second, or give the second its own place and mbarrier."
@@ -195,9 +191,10 @@ def _question(trace, order, race: Race, events) -> str:
     if unheeded is not None:
         return unheeded
     if copy and not _waited(trace, order, race):
-        return _read_alone(trace, order, race) or f"Is {_wait_name(race, events[0])} missing between the two?"
+        missing = f"Is {_wait_name(race, events[0])} missing between the two?"
+        return _read_alone(trace, order, race) or missing
     if race.scope == CLUSTER:
-        if _relaxed_between(trace, order, race):
+        if (_between(trace, order, race, Op.CLUSTER_ARRIVE)["arg"] == 1).any():
             return "cluster_arrive_relaxed orders no memory: is cluster_arrive() meant?"
         return "Is a cluster barrier (cluster_arrive, cluster_wait) or an mbarrier missing between the two?"
     stage = _stage(trace, order, race)
@@ -210,9 +207,10 @@ def _question(trace, order, race: Race, events) -> str:
         barrier = "cute.arch.sync_warp()" if race.scope == WARP else "cute.arch.barrier()"
         return f"{name} orders a copy only for the thread that made it: is {barrier} missing after it?"
     if race.scope == WARP:
-        exchange = _exchange_between(trace, order, race)
-        if exchange is not None:
-            return f"{exchange} stands between the two but orders no memory: is cute.arch.sync_warp() missing?"
+        exchanges = _between(trace, order, race, *EXCHANGES)
+        if len(exchanges):
+            exchange = f"{EXCHANGES[int(exchanges[-1]['op'])]} at {trace.line(exchanges[-1]).where}"
+            return f"The {exchange} stands between the two but orders no memory: is cute.arch.sync_warp() missing?"
         if race.hazard == 2 and events[0]["line"] == events[1]["line"]:
             return "Should one thread do it, or is the index wrong?"
         return "Is cute.arch.sync_warp() missing between the two?"
@@ -239,9 +237,9 @@ def _changed_on_one_line(trace, order, race: Race) -> bool:
     if reader is None or race.lines[0] != race.lines[1] or race.hazard == 2:
         return False
     at, lane = race.events[reader], race.threads[reader] % 32
-    later = _after(trace, order, at)
-    stores = later[(later["line"] == race.lines[0]) & (later["op"] == Op.STORE)]
-    places = [trace.addresses[int(event["addresses"])][lane] for event in (trace.events[at], *stores[:1])]
+    later = (row for row in _of_warp(trace, order, at, Op.STORE) if row > at)
+    stores = [row for row in later if trace.events["line"][row] == race.lines[0]]
+    places = [trace.addresses[int(trace.events["addresses"][row])][lane] for row in (at, *stores[:1])]
     return len(places) == 2 and places[0] == places[1]
 
 
@@ -258,8 +256,10 @@ def _unpublished(trace, order, race: Race, events) -> str:
         return head + "Is cute.arch.sync_warp() or cute.arch.barrier() missing between the two?"
     if race.scope == BLOCK:
         return head + "Are mbarrier_init_fence() and cute.arch.barrier() missing between the two?"
-    if _fenced(trace, order, race.events[init]):
-        return head + "Is a cluster barrier (cluster_arrive_relaxed, cluster_wait) missing between the two?"
+    fences = trace.events[_of_warp(trace, order, race.events[init], Op.FENCE)]
+    if ((fences["arg"] == FenceKind.MBARRIER_INIT) & (fences["step"] > events[init]["step"])).any():
+        waits = "cluster_arrive_relaxed, cluster_wait"
+        return f"{head}Is a cluster barrier ({waits}) missing between the two?"
     return head + "Are mbarrier_init_fence() and a cluster barrier missing between the two?"
 
 
@@ -282,9 +282,8 @@ def _before_arrival(trace, order, race: Race, events) -> str:
                 why = f"{name} at {where} waits for committed groups alone: is cute.arch.{commit}() missing before it?"
             return head + why
     if race.roles[0] == Role.PHASE:
-        passed = (
-            _unheeded(trace, order, race) or _passed_too_soon(trace, race, events) or _waited_elsewhere(trace, events)
-        )
+        passed = _unheeded(trace, order, race) or _passed_too_soon(trace, race, events)
+        passed = passed or _waited_elsewhere(trace, events)
     else:
         passed = _read_alone(trace, order, race)
     return f"{head}{passed or f'Is {name} missing' + ('' if race.roles[0] == Role.GROUP else ' before the read') + '?'}"
@@ -293,7 +292,8 @@ def _before_arrival(trace, order, race: Race, events) -> str:
 def _read_alone(trace, order, race: Race) -> str | None:
     """What to say where a bulk store was waited for with read=True, and its written bytes are used."""
     read = order.group_read.get(race.events[0])
-    if race.roles[0] != Role.GROUP or race.kinds[0] == Kind.READ or read is None or (read >= NEVER).all():
+    writes = race.roles[0] == Role.GROUP and race.kinds[0] != Kind.READ
+    if not writes or read is None or (read >= NEVER).all():
         return None
     wait = trace.events[int(np.searchsorted(trace.events["step"], read.min()))]
     return (
@@ -308,20 +308,20 @@ def _counting(trace, events) -> int | None:
     if int(sent["op"]) != Op.STORE_ASYNC:
         return int(sent["arg2"])
     owner = int(trace.addresses[int(read["addresses"])].max()) >> SMEM_BLOCK_BITS
-    return next((int(a) for a in trace.addresses[int(sent["sources"])] if a >> SMEM_BLOCK_BITS == owner), None)
+    mbarriers = trace.addresses[int(sent["sources"])]
+    return next((int(at) for at in mbarriers if at >> SMEM_BLOCK_BITS == owner), None)
 
 
 def _waited_elsewhere(trace, events) -> str | None:
     """What to say where another warp or block waits at the mbarrier that counts the bytes, or this one does so later."""
     read, place = events[1], _counting(trace, events)
-    resumed = (trace.events["op"] == int(Op.MBARRIER_RESUME)) & (trace.events["launch"] == read["launch"])
-    waits = [
-        w for w in trace.events[resumed] if place is not None and (trace.addresses[int(w["addresses"])] == place).any()
-    ]
-    if not waits:
+    resumed = trace.events[trace.events["launch"] == read["launch"]]
+    resumed = resumed[resumed["op"] == int(Op.MBARRIER_RESUME)]
+    waits = resumed[(trace.addresses[resumed["addresses"]] == place).any(axis=1)]
+    if place is None or not len(waits):
         return None
     same = [w for w in waits if (w["block"], w["warp"]) == (read["block"], read["warp"])]
-    owner, wait = place >> SMEM_BLOCK_BITS, (same or waits)[0]
+    owner, wait = place >> SMEM_BLOCK_BITS, [*same, *waits][0]
     if same:
         where, line, at = _at(trace, wait), trace.line(wait), trace.line(read)
         if line.file == at.file and line.number < at.number:
@@ -384,8 +384,8 @@ def _waited(trace, order, race: Race) -> bool:
     first, second = race.events
     warps = order.warp_of
     wait = int(np.searchsorted(trace.events["step"], race.first_over))
-    own = trace.events["op"][first:wait][warps[first:wait] == warps[first]]
-    if not np.isin(own, [int(op) for op in (Op.BARRIER, Op.BARRIER_ARRIVE, Op.CLUSTER_ARRIVE)]).any():
+    barriers = _of_warp(trace, order, first, Op.BARRIER, Op.BARRIER_ARRIVE, Op.CLUSTER_ARRIVE)
+    if not ((barriers > first) & (barriers < wait)).any():
         return True
     return int(np.sum(warps[:wait] == warps[first])) < int(np.sum(warps[:second] == warps[second]))
 
@@ -408,10 +408,8 @@ def _handed_over(trace, order, race: Race) -> tuple:
     if race.scope == BLOCK:
         after = after[order.warp_of[after] == order.warp_of[first]]
         before = before[order.warp_of[before] == order.warp_of[second]]
-    places = [
-        [set(trace.addresses[int(events["addresses"][row])].tolist()) - {-1} for row in some]
-        for some in (after, before)
-    ]
+    addresses = trace.addresses[events["addresses"]]
+    places = [[{*addresses[row].tolist()} - {-1} for row in some] for some in (after, before)]
     met = set().union(*places[0]) & set().union(*places[1])
     after, before = ([int(row) for row, at in zip(*some) if at & met] for some in zip((after, before), places))
     return (after[0], before[-1]) if after and before else ()
@@ -446,21 +444,23 @@ def _too_narrow(trace, race: Race, atomics) -> str:
     return f'To a thread outside its scope an atomic is none: {left_out}. Is scope="{REACHES[race.scope]}" meant?'
 
 
-def _has_clusters(trace, event) -> bool:
-    return max(trace.launches[int(event["launch"])].cluster) > 1
+def _of_warp(trace, order, event: int, *ops: Op) -> np.ndarray:
+    """The rows of the events of these kinds of the warp that made an event."""
+    return np.flatnonzero(among(trace.events["op"], ops) & (order.warp_of == order.warp_of[event]))
 
 
-def _after(trace, order, event: int, end: int | None = None):
-    """The events of the same warp after one, as far as another."""
-    return trace.events[event + 1 : end][order.warp_of[event + 1 : end] == order.warp_of[event]]
+def _between(trace, order, race: Race, *ops: Op) -> np.ndarray:
+    """The events of these kinds that the warp of the access that is logged first has between the two."""
+    first, last = sorted(race.events)
+    rows = _of_warp(trace, order, first, *ops)
+    return trace.events[rows[(rows > first) & (rows < last)]]
 
 
 def _barriers_apart(trace, order, race: Race) -> str | None:
     """What to say where each thread comes to a barrier on its way, but to one of another number."""
     (first, second), events = race.events, trace.events
-    barriers = np.flatnonzero(np.isin(events["op"], (int(Op.BARRIER), int(Op.BARRIER_ARRIVE))))
-    after = barriers[(order.warp_of[barriers] == order.warp_of[first]) & (barriers > first)]
-    before = barriers[(order.warp_of[barriers] == order.warp_of[second]) & (barriers < second)]
+    after, before = (_of_warp(trace, order, event, Op.BARRIER, Op.BARRIER_ARRIVE) for event in (first, second))
+    after, before = after[after > first], before[before < second]
     if not len(after) or not len(before) or events["arg"][after[0]] == events["arg"][before[-1]]:
         return None
     left, reached = events[after[0]], events[before[-1]]
@@ -470,20 +470,14 @@ def _barriers_apart(trace, order, race: Race) -> str | None:
     )
 
 
-def _at_mbarriers(trace, order, op: Op, event: int) -> np.ndarray:
-    """The events `op` of the warp that made an event."""
-    events = trace.events
-    mine = (events["op"] == int(op)) & (order.warp_of == order.warp_of[event])
-    return np.flatnonzero(mine & (events["launch"] == events["launch"][event]))
-
-
 def _stage(trace, order, race: Race) -> str | None:
     """What to say where the first thread's warp arrives at an mbarrier that the second's waits for; None if at none."""
     first, second = race.events
-    waits = _at_mbarriers(trace, order, Op.MBARRIER_RESUME, second)
-    arrivals = _at_mbarriers(trace, order, Op.MBARRIER_ARRIVE, first)
+    waits = _of_warp(trace, order, second, Op.MBARRIER_RESUME)
+    arrivals = _of_warp(trace, order, first, Op.MBARRIER_ARRIVE)
     of = lambda row: trace.addresses[int(trace.events["addresses"][row])]  # noqa: E731
-    met = [(row, wait) for wait in waits[waits < second] for row in arrivals if of(wait).max() in of(row)]
+    pairs = ((row, wait) for wait in waits[waits < second] for row in arrivals)
+    met = [(row, wait) for row, wait in pairs if of(wait).max() in of(row)]
     if not met:
         return None
     awaited = [row for row, wait in met if trace.events["arg2"][row] == trace.events["arg2"][wait]]
@@ -505,14 +499,15 @@ def _unheeded(trace, order, race: Race) -> str | None:
     if race.roles[0] == Role.PHASE:
         places = {_counting(trace, [trace.events[i] for i in race.events])}
     else:
-        places = {of(row) for row in _at_mbarriers(trace, order, Op.MBARRIER_ARRIVE, first) if row > first}
-    asked = [row for row in _at_mbarriers(trace, order, Op.MBARRIER_WAIT, second) if row < second and of(row) in places]
+        places = {of(row) for row in _of_warp(trace, order, first, Op.MBARRIER_ARRIVE) if row > first}
+    asked = _of_warp(trace, order, second, Op.MBARRIER_WAIT)
+    asked = [row for row in asked if row < second and of(row) in places]
     if not asked or not trace.events["arg2"][asked[-1]]:
         return None
     line, at = trace.line(trace.events[asked[-1]]), _at(trace, trace.events[asked[-1]])
     named = re.search(r"\b(\w*(?:try_wait|test_wait|wait_parity)\w*)\(", line.text)
     name = named[1] if named else "mbarrier_try_wait"
-    went_on = _at_mbarriers(trace, order, Op.MBARRIER_RESUME, second)
+    went_on = _of_warp(trace, order, second, Op.MBARRIER_RESUME)
     if any(asked[-1] < row < second and of(row) == of(asked[-1]) for row in went_on):
         return None
     return f"{name} at {at} may return False: the second access belongs where it has returned True."
@@ -524,49 +519,32 @@ def _call(trace, event) -> str:
     return named[1] if named else "arrival"
 
 
-def _exchange_between(trace, order, race: Race) -> str | None:
-    found = _after(trace, order, *sorted(race.events))
-    found = found[np.isin(found["op"], [int(op) for op in EXCHANGES])]
-    if not len(found):
-        return None
-    name = {Op.SHUFFLE: "shuffle", Op.VOTE: "vote", Op.REDUX: "redux", Op.ELECT: "elect"}[Op(int(found[-1]["op"]))]
-    return f"The {name} at {trace.line(found[-1]).where}"
-
-
-def _relaxed_between(trace, order, race: Race) -> bool:
-    events = _after(trace, order, *sorted(race.events))
-    return bool(((events["op"] == Op.CLUSTER_ARRIVE) & (events["arg"] == 1)).any())
-
-
-def _fenced(trace, order, event: int) -> bool:
-    later = _after(trace, order, event)
-    return bool(((later["op"] == Op.FENCE) & (later["arg"] == FenceKind.MBARRIER_INIT)).any())
-
-
 def report_proxy(trace, race: Race) -> Finding:
     """A thread's write that a bulk copy reads or overwrites, or wgmma reads, with no proxy fence between the two."""
     events = [trace.events[i] for i in race.events]
-    places = [_at(trace, event) for event in events]
+    places, words = [_at(trace, event) for event in events], race.words
     if race.roles[0] == Role.INIT:
+        kind, words = "mbarrier not published", 1
         message = (
             f"Mbarrier used before its init is published: thread {race.threads[0]} initialised it at {places[0]}, and "
             f"the bulk copy at {places[1]} counts on it through the async proxy (block {race.blocks[0]}). "
             f"Is mbarrier_init_fence() missing {_fence_place(race)}?"
         )
-        where = _with_callers(trace, events)
-        return Finding("mbarrier not published", message, where, race.blocks[0], race.threads, (race.address,), 1)
-    space, fence = "shared memory", "fence_view_async_shared()"
-    if not race.shared:
-        space, fence = f"{trace.tensors[race.tensor].name} in global memory", 'fence_proxy("async.global")'
-    verb = "overwrites" if race.kinds[1] == Kind.WRITE else "reads"
-    user = f"the bulk copy at {places[1]}" if events[1]["op"] == Op.BULK_COPY else f"wgmma, waited for at {places[1]},"
-    message = (
-        f"Missing proxy fence: {user} {verb} {space} that thread {race.threads[0]} wrote at "
-        f"{places[0]} ({counted(race.words, 'word')}, block {race.blocks[0]}); the async proxy needs "
-        f"cute.arch.{fence} {_fence_place(race)}."
-    )
-    where = _with_callers(trace, events)
-    return Finding("missing proxy fence", message, where, race.blocks[0], race.threads, (race.address,), race.words)
+    else:
+        kind, space, fence = "missing proxy fence", "shared memory", "fence_view_async_shared()"
+        if not race.shared:
+            space = f"{trace.tensors[race.tensor].name} in global memory"
+            fence = 'fence_proxy("async.global")'
+        verb = "overwrites" if race.kinds[1] == Kind.WRITE else "reads"
+        by_copy = events[1]["op"] == Op.BULK_COPY
+        user = f"the bulk copy at {places[1]}" if by_copy else f"wgmma, waited for at {places[1]},"
+        message = (
+            f"Missing proxy fence: {user} {verb} {space} that thread {race.threads[0]} wrote at "
+            f"{places[0]} ({counted(race.words, 'word')}, block {race.blocks[0]}); the async proxy needs "
+            f"cute.arch.{fence} {_fence_place(race)}."
+        )
+    lines = _with_callers(trace, events)
+    return Finding(kind, message, lines, race.blocks[0], race.threads, (race.address,), words)
 
 
 def report_overtaking(trace, late: int, early: int) -> Finding:
@@ -600,42 +578,39 @@ def _fence_place(race: Race) -> str:
 
 def report_exit(trace, table, rows) -> Finding:
     """A block that may exit while its shared memory is still in use; `rows` of one line."""
-    event = trace.events[table.event[rows[0]]]
-    owner = int(table.address[rows[0]] >> SMEM_BLOCK_BITS)
+    event, owner, issuer, facts = _in_its_memory(trace, table, rows)
     here = [i for i in rows if int(table.address[i] >> SMEM_BLOCK_BITS) == owner]
-    issuer = int(event["block"])
-    op, line = Op(int(event["op"])), trace.line(event)
     nbytes = int(sum(table.size[i] for i in here if trace.events["block"][table.event[i]] == issuer))
-    if owner == issuer and op in ASYNCHRONOUS and table.role[rows[0]] == Role.GROUP:
+    op, role, where = Op(int(event["op"])), table.role[rows[0]], trace.line(event).where
+    if owner == issuer and op in ASYNCHRONOUS and role == Role.GROUP:
         wait = "cp_async_bulk_wait_group" if op == Op.BULK_COPY else "cp_async_wait_group"
-        message = f"Block {owner} may exit while {ASYNCHRONOUS[op]} ({line.where}) still uses its shared memory. Is {wait} missing?"
+        why = f"{ASYNCHRONOUS[op]} ({where}) still uses its shared memory. Is {wait} missing?"
     elif owner == issuer:
-        message = (
-            f"Block {owner} may exit while {ASYNCHRONOUS[op]} ({line.where}) still writes {nbytes} bytes of its shared memory. "
-            "Is mbarrier_wait missing?"
+        why = (
+            f"{ASYNCHRONOUS[op]} ({where}) still writes {nbytes} bytes of its shared memory. Is mbarrier_wait missing?"
         )
-    elif table.kind[rows[0]] == Kind.READ and table.role[rows[0]] == Role.PLAIN:
-        message = (
-            f"Block {owner} may exit while block {issuer} still reads {nbytes} bytes of its shared memory ({line.where}). "
-            f"{_closing(trace, event)}"
-        )
+    elif table.kind[rows[0]] == Kind.READ and role == Role.PLAIN:
+        why = f"block {issuer} still reads {nbytes} bytes of its shared memory ({where}). {_closing(trace, event)}"
     else:
-        what = "an arrival" if table.role[rows[0]] == Role.USE else f"{nbytes} bytes"
-        message = (
-            f"Block {owner} may exit while block {issuer} still has {what} in flight to its shared memory ({line.where}). "
-            f"{_closing(trace, event)}"
-        )
-    threads = (int(event["warp"]) * 32 + int(table.lane[rows[0]]),)
-    address = (int(table.address[rows[0]]),)
-    return Finding("exit with traffic in flight", message, (line,), owner, threads, address, len(rows))
+        what = "an arrival" if role == Role.USE else f"{nbytes} bytes"
+        why = f"block {issuer} still has {what} in flight to its shared memory ({where}). {_closing(trace, event)}"
+    return Finding("exit with traffic in flight", f"Block {owner} may exit while {why}", *facts)
+
+
+def _in_its_memory(trace, table, rows) -> tuple:
+    """(the first event, the block whose memory it uses, its own block, what a finding has behind its message)."""
+    event, address = trace.events[table.event[rows[0]]], int(table.address[rows[0]])
+    owner, thread = address >> SMEM_BLOCK_BITS, int(event["warp"]) * 32 + int(table.lane[rows[0]])
+    facts = ((trace.line(event),), owner, (thread,), (address,), len(rows))
+    return event, owner, int(event["block"]), facts
 
 
 def _closing(trace, event) -> str:
     """What to say where an access to another block's shared memory is not ordered before that block's exit."""
     events = trace.events
-    later = (events["step"] > event["step"]) & (events["op"] == int(Op.CLUSTER_ARRIVE)) & (events["arg"] == 1)
-    for name in ("launch", "block", "warp"):
-        later &= events[name] == event[name]
+    later = (events["step"] > event["step"]) & (events["op"] == int(Op.CLUSTER_ARRIVE))
+    later &= events[["launch", "block", "warp"]] == event[["launch", "block", "warp"]]
+    later &= events["arg"] == 1
     if not later.any() or int(event["op"]) in ASYNCHRONOUS:
         return "Is the closing cluster barrier missing?"
     where = _at(trace, events[later][-1])
@@ -644,12 +619,9 @@ def _closing(trace, event) -> str:
 
 def report_start(trace, table, rows) -> Finding:
     """A block whose shared memory is used before it is known to have started; `rows` of one line."""
-    event = trace.events[table.event[rows[0]]]
-    owner, issuer = int(table.address[rows[0]] >> SMEM_BLOCK_BITS), int(event["block"])
-    line = trace.line(event)
+    event, owner, issuer, facts = _in_its_memory(trace, table, rows)
     message = (
-        f"Block {owner} may not have started when block {issuer} uses its shared memory ({line.where}). Is the opening cluster "
-        "barrier (cluster_arrive, cluster_wait) missing?"
+        f"Block {owner} may not have started when block {issuer} uses its shared memory ({trace.line(event).where}). Is the "
+        "opening cluster barrier (cluster_arrive, cluster_wait) missing?"
     )
-    threads = (int(event["warp"]) * 32 + int(table.lane[rows[0]]),)
-    return Finding("peer not started", message, (line,), owner, threads, (int(table.address[rows[0]]),), len(rows))
+    return Finding("peer not started", message, *facts)

@@ -42,7 +42,6 @@ from .ordering import (
     SHARED_PART,
     Order,
     level_of,
-    replay,
 )
 from .race_reports import (
     Race,
@@ -76,7 +75,8 @@ def races(trace) -> tuple[Finding, ...]:
         findings += lifetimes + [
             report(trace, launch.order, race) for race in one_per_cause(trace, launch.order, found)
         ]
-        findings += [report_proxy(trace, race) for race in launch.unfenced() + launch.unfenced_in_global_memory()]
+        unfenced = launch.unfenced(shared=True) + launch.unfenced(shared=False)
+        findings += [report_proxy(trace, race) for race in unfenced]
         said = {line for finding in findings for line in finding.lines}
         lost = [report_overwritten(trace, *one) for one in launch.overwritten()]
         findings += [finding for finding in lost if finding.lines[0] not in said]
@@ -90,12 +90,13 @@ def unordered(trace) -> tuple[Race, ...]:
 
 def unfenced(trace) -> tuple[Race, ...]:
     """Every pair of source lines with a thread's write and a later use of it by a bulk copy or wgmma that no proxy fence joins."""
-    return tuple(race for launch in _launches(trace) for race in launch.unfenced())
+    return tuple(race for launch in _launches(trace) for race in launch.unfenced(shared=True))
 
 
 def miscounted(trace) -> tuple[Finding, ...]:
     """Arrivals at a block barrier that may count for the turn before their own, which the order of the run does not show."""
-    return tuple(report_overtaking(trace, *pair) for launch in _launches(trace) for pair in launch.overtaking())
+    pairs = (pair for launch in _launches(trace) for pair in launch.overtaking())
+    return tuple(report_overtaking(trace, *pair) for pair in pairs)
 
 
 def _launches(trace):
@@ -114,28 +115,51 @@ class _Launch:
 
     @cached_property
     def order(self) -> Order:
-        return replay(self.trace, self.chosen, self.geometry)
+        return Order(self.trace, self.chosen, self.geometry)
 
     def lifetimes(self):
-        table = self.tables[True]
-        remote = _remote(self.trace, table)
-        return _lifetimes(self.trace, self.order, table.take(remote)) if len(remote) else ([], set())
+        """Findings for accesses to a block that may not have started or may have exited, and the lines of the former: of accesses
+        to another block's shared memory, and of asynchronous copies to any."""
+        events, table, late, early = self.trace.events, self.tables[True], {}, {}
+        other = table.address >> SMEM_BLOCK_BITS != events["block"][table.event]
+        # the mbarrier of a transfer; its bytes are looked at
+        counting = (table.role == Role.PHASE) & (table.kind == Kind.READ)
+        table = table.take(np.nonzero((other | among(table.role, COPIES)) & ~counting)[0])
+        if not len(table):
+            return [], set()
+        order = self.order
+        strand = order.strand_of[order.warp_of[table.event], table.lane]
+        step = events["step"][table.event].astype(np.int64)
+        owner = (table.address >> SMEM_BLOCK_BITS).astype(np.int64)
+        offset = order.offsets(strand, step)
+        entry, over, _ = order.completions(table.event, table.lane, table.role, step, table.kind)
+        for block in distinct(owner).tolist():
+            mine = owner == block
+            if block in order.exits:
+                for i in np.nonzero(mine & (order.exits[block][entry] <= over))[0]:
+                    event = events[table.event[i]]
+                    late.setdefault((int(event["line"]), int(event["block"]) == block), []).append(i)
+            if block in order.started:
+                for i in np.nonzero(mine & (order.clocks[offset + order.started[block]] < 1))[0]:
+                    early.setdefault(int(events["line"][table.event[i]]), []).append(i)
+        findings = [report_start(self.trace, table, rows) for rows in early.values()]
+        return findings + [report_exit(self.trace, table, rows) for rows in late.values()], set(early)
 
     @cached_property
     def pairs(self) -> dict:
         """For shared (True) and global memory: the accesses to contended bytes, where there are any."""
-        parts = {shared: _contended(self.trace, table) for shared, table in self.tables.items()}
-        return {
-            shared: _Pairs(self.trace, self.order, self.tables[shared], part)
-            for shared, part in parts.items()
-            if len(part.row)
-        }
+        found = {}
+        for shared, table in self.tables.items():
+            part = _contended(self.trace, table)
+            if len(part.row):
+                found[shared] = _Pairs(self.trace, self.order, table, part)
+        return found
 
     def unordered(self) -> list[Race]:
         return [race for shared, pairs in self.pairs.items() for race in pairs.grouped(shared)]
 
-    def unfenced(self) -> list[Race]:
-        return self.pairs[True].unfenced(shared=True) if True in self.pairs else []
+    def unfenced(self, shared: bool) -> list[Race]:
+        return self.pairs[shared].unfenced(shared) if shared in self.pairs else []
 
     def overtaking(self) -> list:
         """Arrivals at a block barrier's turn which nothing orders after one of the turn before, a pair for each two lines."""
@@ -146,7 +170,7 @@ class _Launch:
         if all((*who, turn - 1) in waited for *who, turn in place.T.tolist() if turn):
             return []  # who has waited for the turn before cannot come too early
         lines = self.trace.events["line"]
-        pairs = {(lines[late], lines[early]): (late, early) for late, early in reversed(self.order.overtaking)}
+        pairs = {tuple(lines[[*pair]]): pair for pair in reversed(self.order.overtaking)}
         return sorted(pairs.values())
 
     def overwritten(self) -> list:
@@ -166,9 +190,6 @@ class _Launch:
             if line not in found and len(later) and (table.event[here & started] < event).any():
                 found[line] = event, int(later.min())
         return list(found.values())
-
-    def unfenced_in_global_memory(self) -> list[Race]:
-        return self.pairs[False].unfenced(shared=False) if False in self.pairs else []
 
 
 # ---- which bytes are contended --------------------------------------------------------------------------------------
@@ -216,9 +237,10 @@ def _near_writes(table: Accesses, writes) -> np.ndarray:
     pages = table.address >> 12
     last = (table.address + table.size - 1) >> 12
     dirty = distinct(np.concatenate([pages[writes], last[writes]]))
-    if (table.size[writes] > 4096).any():  # a bulk copy may cover pages between its first and its last
-        big = np.nonzero(writes & (table.size > 4096))[0]
-        dirty = distinct(np.concatenate([dirty, *(np.arange(pages[i], last[i] + 1, dtype=np.int64) for i in big)]))
+    big = np.nonzero(writes & (table.size > 4096))[0]
+    if len(big):  # a bulk copy may cover pages between its first and its last
+        covered = (np.arange(pages[i], last[i] + 1, dtype=np.int64) for i in big)
+        dirty = distinct(np.concatenate([dirty, *covered]))
     return holds(dirty, pages) | holds(dirty, last) | (table.size > 4096)
 
 
@@ -257,7 +279,7 @@ class _Pairs:
         fine = np.where(alone, 128 + lane, inside) * 8 + role
         sort = _sorted(part.granule, step - step.min(), fine, lane)
         self.granule, self.place, self.bytes = part.granule[sort], part.place[sort], part.bytes
-        event, lane, warp, strand, step = event[sort], lane[sort], warp[sort], strand[sort], step[sort]
+        event, lane, warp, strand, step = (column[sort] for column in (event, lane, warp, strand, step))
         row, fine = part.row[sort], fine[sort]
         new = np.ones(len(sort), bool)
         new[1:] = (np.diff(self.granule) != 0) | (np.diff(step) != 0) | (np.diff(fine) != 0)
@@ -265,7 +287,8 @@ class _Pairs:
         last = np.append(first[1:], len(sort)) - 1
         self.collides = self._collisions(table, row, event, lane, first, last)
         self.granule, self.place = self.granule[first], self.place[first]
-        self.event, self.warp, self.strand, self.step = event[first], warp[first], strand[first], step[first]
+        self.event, self.warp = event[first], warp[first]
+        self.strand, self.step = strand[first], step[first]
         self.low, self.high = lane[first], lane[last]
         self.row = row[first]
         self.kind, self.role = table.kind[self.row], table.role[self.row]
@@ -284,10 +307,8 @@ class _Pairs:
         if not several.any():
             return several
         value = self._values(table, row, event, lane)
-        differs = np.zeros(len(row), bool)
         start = repeat(first, np.diff(np.append(first, len(row))))
-        same = (value == value[start]) & (table.address[row] == table.address[row[start]])
-        differs = ~same
+        differs = (value != value[start]) | (table.address[row] != table.address[row[start]])
         return several & np.logical_or.reduceat(differs, first)
 
     def _values(self, table, row, event, lane):
@@ -298,7 +319,8 @@ class _Pairs:
             return unknown
         value_row, tensor = events["values"][event], events["tensor"][event]
         itemsize = np.array([t.itemsize for t in tensors] + [0], np.int64)[tensor]
-        known = (value_row >= 0) & (table.role[row] == Role.PLAIN) & (events["bytes"][event] == itemsize)
+        known = (value_row >= 0) & (table.role[row] == Role.PLAIN)
+        known &= events["bytes"][event] == itemsize
         stored = self.trace.values[np.where(known, value_row, 0), lane]
         bits = np.where(np.isnan(stored), 1, (stored + 0.0).view(np.int64))
         return np.where(known, bits, unknown)
@@ -306,7 +328,8 @@ class _Pairs:
     def ordered(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Whether each access a is complete before access b, of a later or the same step, begins."""
         same = (self.warp[a] == self.warp[b]) & (self.low[a] == self.low[b])
-        same &= (self.low[a] == self.high[a]) & (self.low[b] == self.high[b]) & (self.own_over[a] < self.step[b])
+        same &= (self.low[a] == self.high[a]) & (self.low[b] == self.high[b])
+        same &= self.own_over[a] < self.step[b]
         near = self.cluster[a] == self.cluster[b]
         known = near & (self.order.clocks[self.offset[b] + np.where(near, self.entry[a], 0)] > self.over[a])
         if self.order.far:
@@ -315,16 +338,16 @@ class _Pairs:
                 self.offset[b[far]], self.cluster[a[far]], self.entry[a[far]], self.over[a[far]]
             )
             seen = np.nonzero(~known & (self.location[a] >= 0))[0]
-            known[seen] = self.order.knows_far(
-                self.offset[b[seen]], np.full(len(seen), LOCATIONS), self.location[a[seen]], self.step[a[seen]]
-            )
+            earlier, vector = a[seen], np.full(len(seen), LOCATIONS)
+            known[seen] = self.order.knows_far(self.offset[b[seen]], vector, self.location[earlier], self.step[earlier])
         return same | known
 
     def _conflicts(self, a, b) -> np.ndarray:
         """Whether the accesses do not go together where nothing orders them: a write with any, an atomic with any but atomics
         whose scopes hold both threads."""
         apart = np.where(self.cluster[a] != self.cluster[b], GRID_LEVEL, CLUSTER_LEVEL)
-        apart = np.where(self.order.warps[self.warp[a], 0] == self.order.warps[self.warp[b], 0], BLOCK_LEVEL, apart)
+        block = self.order.warps[:, 0]
+        apart = np.where(block[self.warp[a]] == block[self.warp[b]], BLOCK_LEVEL, apart)
         narrow = np.minimum(self.level[a], self.level[b]) < apart
         return (self.kind[a] != self.kind[b]) | (self.kind[a] == Kind.WRITE) | narrow
 
@@ -365,14 +388,16 @@ class _Pairs:
             found_a.append(a[~ordered])
             found_b.append(b[~ordered])
         a, b = np.concatenate(found_a), np.concatenate(found_b)
-        harmless = self._same_value(a, b)
+        harmful = ~self._same_value(a, b)
         alone = np.nonzero(self.collides)[0]
-        return np.concatenate([a[~harmless], alone]), np.concatenate([b[~harmless], alone]), initialised
+        a, b = (np.concatenate([x[harmful], alone]) for x in (a, b))
+        return a, b, initialised
 
     def _same_value(self, a, b) -> np.ndarray:
         """Pairs of stores that are known to write the same value to the same place."""
-        both = (self.kind[a] == Kind.WRITE) & (self.kind[b] == Kind.WRITE) & (self.address[a] == self.address[b])
-        both &= (self.size[a] == self.size[b]) & ~self.collides[a] & ~self.collides[b]
+        both = (self.kind[a] == Kind.WRITE) & (self.kind[b] == Kind.WRITE)
+        both &= (self.address[a] == self.address[b]) & (self.size[a] == self.size[b])
+        both &= ~self.collides[a] & ~self.collides[b]
         if not both.any() or not len(self.trace.values):
             return np.zeros(len(a), bool)
         table = Accesses(self.event, self.low, self.address, self.size, self.kind, self.role)
@@ -384,10 +409,7 @@ class _Pairs:
     def grouped(self, shared: bool) -> list[Race]:
         """The racing pairs, gathered by lines, hazard and tensor; the pair shown spans the widest scope."""
         a, b, initialised = self._racing_pairs()
-        if not len(a):
-            return []
-        first, second, hazard = self._hazards(a, b, initialised, shared)
-        return self._gathered(first, second, hazard, shared)
+        return self._gathered(*self._hazards(a, b, initialised, shared), shared)
 
     def unfenced(self, shared: bool) -> list[Race]:
         """Threads' writes that are ordered before a bulk copy reads or overwrites them, or wgmma reads them, but with no proxy
@@ -416,7 +438,8 @@ class _Pairs:
             b = repeat(uses[part], (uses - begin)[part])
             generic = written[a] & (bulk[b] | (self.role[a] == Role.PLAIN))
             if shared:
-                counts = (self.role[b] == Role.PHASE) & (self.kind[b] == Kind.READ)  # on an mbarrier
+                # on an mbarrier
+                counts = (self.role[b] == Role.PHASE) & (self.kind[b] == Kind.READ)
                 generic &= (self.role[a] == Role.INIT) == counts
             else:
                 generic &= self.cluster[a] == self.cluster[b]
@@ -427,14 +450,17 @@ class _Pairs:
             found_a.append(a[ordered & ~fenced])
             found_b.append(b[ordered & ~fenced])
         first, second = np.concatenate(found_a), np.concatenate(found_b)
-        return self._gathered(first, second, np.zeros(len(first), np.int64), shared) if len(first) else []
+        return self._gathered(first, second, np.zeros(len(first), np.int64), shared)
 
     def _gathered(self, first, second, hazard, shared: bool) -> list[Race]:
+        if not len(first):
+            return []
         events = self.trace.events
-        lines = [events["line"][self.event[x]].astype(np.int64) for x in (first, second)]
-        tensor = self._tensors(first, second, shared)
-        block = [events["block"][self.event[x]].astype(np.int64) for x in (first, second)]
-        warp = [events["warp"][self.event[x]].astype(np.int64) for x in (first, second)]
+        of = lambda column: [events[column][self.event[x]].astype(np.int64) for x in (first, second)]  # noqa: E731
+        lines, tensors, block, warp = map(of, ("line", "tensor", "block", "warp"))
+        tensor = np.where(tensors[0] >= 0, *tensors)
+        if not shared:
+            tensor = tensor_at(self.trace, self.place[first])
         scope = np.where(self.cluster[first] != self.cluster[second], 3, np.where(block[0] != block[1], 2, 0))
         scope = np.where((scope == 0) & (warp[0] != warp[1]), 1, scope)
         lane = [self.low[first], self.low[second]]
@@ -443,11 +469,7 @@ class _Pairs:
         lane[0] = np.where(clash & (lane[1] == lane[0]), self.high[first], lane[0])
         threads = [w * 32 + n for w, n in zip(warp, lane)]
         keys = np.stack([lines[0], lines[1], hazard, tensor], axis=1)
-        (
-            _,
-            group,
-        ) = np.unique(keys, axis=0, return_inverse=True)
-        group = group.reshape(-1)
+        group = np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1)
         order = np.lexsort((self.place[first], threads[1], threads[0], block[1], block[0], -scope, group))
         starts = np.nonzero(np.diff(group[order], prepend=-1))[0]
         ends = np.append(starts[1:], len(order))
@@ -490,13 +512,10 @@ class _Pairs:
         turn = self._turns()
         read_a, read_b = self.kind[a] == Kind.READ, self.kind[b] == Kind.READ
         mixed = read_a != read_b
-        ranks = (
-            (barriers[self.event[a]], barriers[self.event[b]]),
-            (np.where(mixed, turn[a], 0), np.where(mixed, turn[b], 0)),
-            (since[self.event[a]], since[self.event[b]]),
-        )
+        by_turn = [np.where(mixed, turn[x], 0) for x in (a, b)]
+        by_since, by_barriers = ([rank[self.event[x]] for x in (a, b)] for rank in (since, barriers))
         swap = np.zeros(len(a), bool)
-        for one, other in reversed(ranks):
+        for one, other in (by_since, by_turn, by_barriers):
             swap = np.where(one == other, swap, one > other)
         if shared:
             swap = np.where(read_a & ~initialised[a], True, swap)
@@ -529,13 +548,6 @@ class _Pairs:
         turn = np.zeros(len(key), np.int64)
         turn[order] = np.arange(len(key), dtype=np.int64) - np.searchsorted(ranked, ranked)
         return turn
-
-    def _tensors(self, first, second, shared: bool) -> np.ndarray:
-        events = self.trace.events
-        if shared:
-            one, other = events["tensor"][self.event[first]], events["tensor"][self.event[second]]
-            return np.where(one >= 0, one, other).astype(np.int64)
-        return tensor_at(self.trace, self.place[first])
 
 
 def _sorted(granule, step, fine, lane) -> np.ndarray:
@@ -573,42 +585,3 @@ def _chunks(sizes: np.ndarray):
     chunk = np.cumsum(sizes) // CHUNK
     edges = np.nonzero(np.diff(chunk))[0] + 1
     yield from (slice(i, j) for i, j in zip([0, *edges], [*edges, len(sizes)]))
-
-
-# ---- a block's shared memory exists from its start to its exit ------------------------------------------------------
-
-
-def _remote(trace, table: Accesses) -> np.ndarray:
-    """Rows of accesses to another block's shared memory, and of asynchronous copies to any."""
-    owner = table.address >> SMEM_BLOCK_BITS
-    other = owner != trace.events["block"][table.event]
-    copies = among(table.role, COPIES)
-    # the mbarrier of a transfer; its bytes are looked at
-    counting = (table.role == Role.PHASE) & (table.kind == Kind.READ)
-    return np.nonzero((other | copies) & ~counting)[0]
-
-
-def _lifetimes(trace, order: Order, table: Accesses):
-    """Findings for accesses to a block that may not have started or may have exited, and the lines of the former."""
-    late, early = {}, {}
-    events = trace.events
-    warp = order.warp_of[table.event]
-    strand = order.strand_of[warp, table.lane]
-    step = events["step"][table.event].astype(np.int64)
-    owner = (table.address >> SMEM_BLOCK_BITS).astype(np.int64)
-    offset = order.offsets(strand, step)
-    entry, over, _ = order.completions(table.event, table.lane, table.role, step, table.kind)
-    for block in distinct(owner):
-        mine = owner == block
-        if int(block) in order.exits:
-            open_ended = mine & (order.exits[int(block)][entry] <= over)
-            for i in np.nonzero(open_ended)[0]:
-                event = events[table.event[i]]
-                late.setdefault((int(event["line"]), int(event["block"]) == block), []).append(i)
-        if int(block) in order.started:
-            unknown = mine & (order.clocks[offset + order.started[int(block)]] < 1)
-            for i in np.nonzero(unknown)[0]:
-                early.setdefault(int(events["line"][table.event[i]]), []).append(i)
-    findings = [report_start(trace, table, rows) for rows in early.values()]
-    findings += [report_exit(trace, table, rows) for rows in late.values()]
-    return findings, set(early)

@@ -47,7 +47,7 @@ REQUEST = np.dtype(
         ("tensor", np.int64),  # row of trace.tensors, -1 where no tensor is there
         ("kind", np.int8),  # READ, WRITE or ATOMIC
         ("lanes", np.int64),
-        ("bytes", np.int64),  # that the lanes ask for together, a byte asked for twice counted twice
+        ("bytes", np.int64),  # that the lanes ask for, a byte asked for twice counted twice
         ("sectors", np.int64),  # of global memory
         ("ideal_sectors", np.int64),  # that as many distinct bytes need at least
         ("wavefronts", np.int64),  # of shared memory
@@ -152,11 +152,8 @@ def _wavefronts(addresses: np.ndarray, width: np.ndarray, by_pairs: np.ndarray):
     for words, lanes in np.unique(np.stack([words_of, lanes_of], axis=1), axis=0):
         mine = np.nonzero((words_of == words) & (lanes_of == lanes))[0]
         passes = inside[mine].reshape(-1, lanes)
-        word = (
-            passes[:, :, None] // BANK_BYTES
-            + np.where(passes >= 0, 0, -words)[:, :, None]
-            + np.arange(words, dtype=np.int64)
-        )
+        first = passes // BANK_BYTES + np.where(passes >= 0, 0, -words)
+        word = first[:, :, None] + np.arange(words, dtype=np.int64)
         word = np.sort(word.reshape(len(passes), -1), axis=1)
         fresh = word >= 0
         fresh[:, 1:] &= word[:, 1:] != word[:, :-1]

@@ -17,7 +17,8 @@ class Table:
     def __str__(self) -> str:
         cells = [self.columns, *([_cell(value) for value in row] for row in self.rows)]
         widths = [max(len(row[i]) for row in cells) for i in range(len(self.columns))]
-        align = [str.ljust if self.rows and isinstance(self.rows[0][i], str) else str.rjust for i in range(len(widths))]
+        kinds = map(type, self.rows[0] if self.rows else widths)
+        align = [str.ljust if kind is str else str.rjust for kind in kinds]
         lines = ["  ".join(a(c, w) for a, c, w in zip(align, row, widths)).rstrip() for row in cells]
         return "\n".join([f"{self.title} (simulated)", *lines])
 

@@ -35,32 +35,15 @@ def sectors_per_request(trace: Trace) -> Table:
     table = requests(trace)
     rows = []
     for line, kind, index in _groups(trace, table["line"], table["kind"]):
-        part = table[index]
-        count, sectors = len(part), int(part["sectors"].sum())
-        least = float(part["ideal_sectors"].mean())
-        rows.append(
-            (
-                trace.lines[line].where,
-                KIND_NAMES[kind],
-                count,
-                int(part["bytes"].sum()),
-                sectors,
-                sectors / count,
-                least,
-            )
-        )
+        part, where = table[index], trace.lines[line].where
+        nbytes, sectors, least = (int(part[name].sum()) for name in ("bytes", "sectors", "ideal_sectors"))
+        count = len(part)
+        rows.append((where, KIND_NAMES[kind], count, nbytes, sectors, sectors / count, least / count))
     total, count = int(table["sectors"].sum()), len(table)
-    return Table(
-        "Global memory requests",
-        ("line", "", "requests", "bytes", "sectors", "sectors/request", "at least"),
-        tuple(rows),
-        {
-            "requests": count,
-            "sectors": total,
-            "sectors_per_request": total / count if count else 0.0,
-            "ideal_sectors": int(table["ideal_sectors"].sum()),
-        },
-    )
+    each, ideal = total / count if count else 0.0, int(table["ideal_sectors"].sum())
+    totals = {"requests": count, "sectors": total, "sectors_per_request": each, "ideal_sectors": ideal}
+    columns = ("line", "", "requests", "bytes", "sectors", "sectors/request", "at least")
+    return Table("Global memory requests", columns, tuple(rows), totals)
 
 
 def bytes_moved(trace: Trace) -> Table:
@@ -95,29 +78,23 @@ def _union(starts: np.ndarray, widths: np.ndarray) -> int:
     return int(np.maximum(0, ends - np.maximum(starts, reach)).sum())
 
 
-def _shared(trace: Trace) -> np.ndarray:
-    return np.concatenate([requests(trace, Space.SMEM), requests(trace, Space.DSMEM)])
-
-
 def bank_conflicts(trace: Trace) -> Table:
     """Wavefronts of each line's shared-memory requests, and the excess over one for each 4 bytes of access width."""
-    table = _shared(trace)
+    table = np.concatenate([requests(trace, Space.SMEM), requests(trace, Space.DSMEM)])
     rows = []
     for line, kind, index in _groups(trace, table["line"], table["kind"]):
         waves, ideal = (int(table[name][index].sum()) for name in ("wavefronts", "ideal_wavefronts"))
         rows.append((trace.lines[line].where, KIND_NAMES[kind], len(index), waves, waves - ideal))
     waves, ideal = (int(table[name].sum()) for name in ("wavefronts", "ideal_wavefronts"))
-    return Table(
-        "Shared memory, a model of its banks",
-        ("line", "", "requests", "wavefronts", "excess"),
-        tuple(rows),
-        {"requests": len(table), "wavefronts": waves, "excess": waves - ideal},
-    )
+    total = {"requests": len(table), "wavefronts": waves, "excess": waves - ideal}
+    columns = ("line", "", "requests", "wavefronts", "excess")
+    return Table("Shared memory, a model of its banks", columns, tuple(rows), total)
 
 
 def summary(trace: Trace) -> Summary:
     """Totals: warp instructions, global requests and sectors, bytes read and written, shared wavefronts, shuffles, barriers."""
-    sectors, moved, banks = sectors_per_request(trace).total, bytes_moved(trace).total, bank_conflicts(trace).total
+    counts = sectors_per_request, bytes_moved, bank_conflicts
+    sectors, moved, banks = (count(trace).total for count in counts)
     return Summary(
         warp_instructions=len(trace),
         global_requests=sectors["requests"],

@@ -41,9 +41,8 @@ def unwritten_reads(trace) -> tuple[UnwrittenRead, ...]:
 def _of_launch(trace, table):
     """An `UnwrittenRead` for each line, in the order of the log."""
     # The bytes of a transfer's mbarrier are looked at by the machine, and a use of one that was not initialised stops the run.
-    table = table.take(
-        np.nonzero((table.role != Role.USE) & ((table.kind != Kind.READ) | (table.role != Role.PHASE)))[0]
-    )
+    looked_at = (table.kind == Kind.READ) & (table.role == Role.PHASE)
+    table = table.take(np.nonzero((table.role != Role.USE) & ~looked_at)[0])
     if not len(table):
         return
     size, row, at = granules(table)
@@ -61,13 +60,11 @@ def _of_launch(trace, table):
         lines.add(int(event["line"]))
         offset = int(at[one] * size) & ((1 << SMEM_BLOCK_BITS) - 1)
         what = f"byte {offset} of shared memory"
-        info = next((info for info in _named(trace, event) if 0 <= offset - info.base_address < info.nbytes), None)
-        if info is not None:
-            what = f"element {(offset - info.base_address) // info.itemsize} of {info.name}"
-        yield UnwrittenRead(trace.line(event), int(event["block"]), int(event["warp"]) * 32 + int(table.lane[i]), what)
-
-
-def _named(trace, event):
-    """The shared tensor that an event names, then all of them: a bulk copy names what it writes to."""
-    one = [trace.tensors[event["tensor"]]] if event["tensor"] >= 0 else []
-    return [info for info in (*one, *trace.tensors) if info.space == Space.SMEM]
+        # The shared tensor that the event names, then all of them: a bulk copy names what it writes to.
+        one = [trace.tensors[event["tensor"]]] if event["tensor"] >= 0 else []
+        for info in (info for info in (*one, *trace.tensors) if info.space == Space.SMEM):
+            if 0 <= offset - info.base_address < info.nbytes:
+                what = f"element {(offset - info.base_address) // info.itemsize} of {info.name}"
+                break
+        thread = int(event["warp"]) * 32 + int(table.lane[i])
+        yield UnwrittenRead(trace.line(event), int(event["block"]), thread, what)
