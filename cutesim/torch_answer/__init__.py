@@ -37,10 +37,9 @@ def tensor(data, dtype=None, device=None, **_):
         return data.clone() if dtype is None else tensor_of(values_of(data), dtype)
     values = np.array(data)
     if dtype is None:
-        typed = isinstance(data, (np.ndarray, np.generic))
-        dtype = (
-            OF_NUMPY[values.dtype] if typed else {"b": bool, "i": int64, "u": int64, "f": DEFAULT}[values.dtype.kind]
-        )
+        dtype = {"b": bool, "i": int64, "u": int64, "f": DEFAULT}[values.dtype.kind]
+        if isinstance(data, (np.ndarray, np.generic)):
+            dtype = OF_NUMPY[values.dtype]
     return tensor_of(values, dtype)
 
 
@@ -91,9 +90,8 @@ empty_like = zeros_like
 def arange(*bounds, dtype=None, device=None, **_):
     Device(device or "cpu")
     whole = all(isinstance(bound, builtins.int) for bound in bounds)
-    return tensor_of(
-        np.arange(*bounds, dtype=np.int64 if whole else np.float64), dtype or (int64 if whole else DEFAULT)
-    )
+    numbers = np.arange(*bounds, dtype=np.int64 if whole else np.float64)
+    return tensor_of(numbers, dtype or (int64 if whole else DEFAULT))
 
 
 def linspace(start, end, steps, dtype=None, device=None, **_):
@@ -117,16 +115,16 @@ def manual_seed(seed):
     return default_generator.manual_seed(seed)
 
 
-def randn(*size, generator=None, dtype=None, device=None, **_):
-    Device(device or "cpu")
-    shape = as_shape(size)
-    return tensor_of((generator or default_generator).normal(math.prod(shape)).reshape(shape), dtype or DEFAULT)
+def _drawn(how: str):
+    def draw(*size, generator=None, dtype=None, device=None, **_):
+        Device(device or "cpu")
+        shape, numbers = as_shape(size), getattr(generator or default_generator, how)
+        return tensor_of(numbers(math.prod(shape)).reshape(shape), dtype or DEFAULT)
+
+    return draw
 
 
-def rand(*size, generator=None, dtype=None, device=None, **_):
-    Device(device or "cpu")
-    shape = as_shape(size)
-    return tensor_of((generator or default_generator).uniform(math.prod(shape)).reshape(shape), dtype or DEFAULT)
+randn, rand = _drawn("normal"), _drawn("uniform")
 
 
 def randint(low, high=None, size=None, generator=None, dtype=None, device=None, **_):
@@ -154,37 +152,17 @@ def isclose(a, b, rtol=1e-5, atol=1e-8, equal_nan=False):
 
 def where(condition, a, b):
     dtype = joined(a, b)
-    return tensor_of(
-        np.where(condition.bits, values_of(tensor_of(plain(a), dtype)), values_of(tensor_of(plain(b), dtype))), dtype
-    )
+    choices = (values_of(tensor_of(plain(x), dtype)) for x in (a, b))
+    return tensor_of(np.where(condition.bits, *choices), dtype)
 
 
-def cat(tensors, dim=0):
-    return tensors[0]._same(np.concatenate([x.bits for x in tensors], dim))
-
-
-def stack(tensors, dim=0):
-    return tensors[0]._same(np.stack([x.bits for x in tensors], dim))
-
-
-def maximum(a, b):
-    return elementwise(np.maximum, a, b)
-
-
-def minimum(a, b):
-    return elementwise(np.minimum, a, b)
-
-
-def matmul(a, b):
-    return a @ b
-
-
-def is_tensor(x):
-    return isinstance(x, Tensor)
-
-
-def no_grad():
-    return nullcontext()
+cat = lambda tensors, dim=0: tensors[0]._same(np.concatenate([x.bits for x in tensors], dim))  # noqa: E731
+stack = lambda tensors, dim=0: tensors[0]._same(np.stack([x.bits for x in tensors], dim))  # noqa: E731
+maximum = lambda a, b: elementwise(np.maximum, a, b)  # noqa: E731
+minimum = lambda a, b: elementwise(np.minimum, a, b)  # noqa: E731
+matmul = lambda a, b: a @ b  # noqa: E731
+is_tensor = lambda x: isinstance(x, Tensor)  # noqa: E731
+no_grad = lambda: nullcontext()  # noqa: E731
 
 
 TOLERANCES = {float64: (1e-7, 1e-7), float32: (1.3e-6, 1e-5), float16: (1e-3, 1e-5), bfloat16: (1.6e-2, 1e-5)}
@@ -202,11 +180,10 @@ def assert_close(actual, expected, rtol=None, atol=None, equal_nan=False, check_
     a, b = (values_of(x).astype(np.float64) for x in (actual, expected))
     close = np.isclose(a, b, rtol, atol, equal_nan)
     if not close.all():
-        worst = tuple(i.item() for i in np.unravel_index(np.argmax(np.where(close, -1, np.abs(a - b))), a.shape))
-        raise AssertionError(
-            msg
-            or f"Not close: {(~close).sum()} of {close.size} numbers; at {worst} {a[worst]} where {b[worst]} is expected."
-        )
+        furthest = np.argmax(np.where(close, -1, np.abs(a - b)))
+        worst = tuple(i.item() for i in np.unravel_index(furthest, a.shape))
+        there = f"at {worst} {a[worst]} where {b[worst]} is expected"
+        raise AssertionError(msg or f"Not close: {(~close).sum()} of {close.size} numbers; {there}.")
 
 
 # The answer to `import torch` ----------------------------------------------------------------------------------------

@@ -52,6 +52,7 @@ def _nested(values, write, indent, cut):
         between = "," + "\n" * (values.ndim - 1) + " " * (indent + 1)
         return f"[{between.join('...' if i is None else _nested(values[i], write, indent + 1, cut) for i in rows)}]"
     texts = [" ..." if i is None else write(values[i].item()) for i in rows]
-    each = max(1, (WIDTH - indent) // (max(map(len, (t for t in texts if t != " ..."))) + 2)) if texts else 1
+    widest = max((len(text) for text in texts if text != " ..."), default=0)
+    each = max(1, (WIDTH - indent) // (widest + 2))
     lines = [", ".join(texts[i : i + each]) for i in range(0, len(texts), each)]
     return f"[{(',' + chr(10) + ' ' * (indent + 1)).join(lines)}]"

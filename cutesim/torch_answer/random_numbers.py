@@ -16,7 +16,8 @@ class Generator:
 
     def manual_seed(self, seed):
         self.seed = seed
-        self._words = None  # made for the first number: loading numpy.random takes a while in a page
+        # made for the first number: loading numpy.random takes a while in a page
+        self._words = None
         self._second = None  # of a pair of normal numbers
         return self
 

@@ -36,18 +36,9 @@ class Tensor:
 
     device, is_cuda, requires_grad, grad = Device(), False, False, None
 
-    @property
-    def shape(self):
-        return Size(self.bits.shape)
-
-    @property
-    def ndim(self):
-        return self.bits.ndim
-
-    @property
-    def T(self):
-        return self._same(self.bits.T)
-
+    shape = property(lambda self: Size(self.bits.shape))
+    ndim = property(lambda self: self.bits.ndim)
+    T = property(lambda self: self._same(self.bits.T))
     mT = property(lambda self: self._same(np.swapaxes(self.bits, -1, -2)))
     itemsize = property(lambda self: self.bits.itemsize)
     nbytes = property(lambda self: self.bits.nbytes)
@@ -58,24 +49,6 @@ class Tensor:
     def stride(self, dim=None):
         strides = tuple(step // self.bits.itemsize for step in self.bits.strides)
         return strides if dim is None else strides[dim]
-
-    def dim(self):
-        return self.bits.ndim
-
-    def numel(self):
-        return self.bits.size
-
-    def element_size(self):
-        return self.bits.itemsize
-
-    def is_contiguous(self):
-        return self.bits.flags.c_contiguous
-
-    def is_floating_point(self):
-        return self.dtype.is_floating_point
-
-    def data_ptr(self):
-        return self.bits.__array_interface__["data"][0]
 
     def untyped_storage(self):
         base = self.bits
@@ -135,8 +108,7 @@ class Tensor:
             Device(device)
         return self if dtype in (None, self.dtype) else tensor_of(values_of(self), dtype)
 
-    def type(self, dtype):
-        return self.to(dtype)
+    type = to
 
     def cpu(self):
         return self
@@ -150,9 +122,6 @@ class Tensor:
     def contiguous(self):
         return self if self.is_contiguous() else self.clone()
 
-    def clone(self):
-        return self._same(self.bits.copy())
-
     def requires_grad_(self, *_):
         raise NotImplementedError(missing("gradients"))
 
@@ -165,48 +134,14 @@ class Tensor:
         view.shape = as_shape(shape)  # refuses what would need a copy, as torch does
         return self._same(view)
 
-    def reshape(self, *shape):
-        return self._same(self.bits.reshape(as_shape(shape)))
-
-    def flatten(self):
-        return self._same(self.bits.reshape(-1))
-
-    def t(self):
-        return self.T
-
-    def transpose(self, a, b):
-        return self._same(np.swapaxes(self.bits, a, b))
-
-    def permute(self, *axes):
-        return self._same(self.bits.transpose(as_shape(axes)))
-
-    def unsqueeze(self, dim):
-        return self._same(np.expand_dims(self.bits, dim))
-
-    def squeeze(self, dim=None):
-        if dim is not None and self.bits.shape[dim] != 1:
-            return self
-        return self._same(self.bits.squeeze(dim))
-
     def expand(self, *shape):
         shape = as_shape(shape)
         kept = (1,) * (len(shape) - self.bits.ndim) + self.bits.shape
         return self._same(np.broadcast_to(self.bits, [old if new == -1 else new for new, old in zip(shape, kept)]))
 
-    def flip(self, *dims):
-        return self._same(np.flip(self.bits, as_shape(dims)).copy())
-
-    def roll(self, shifts, dims=None):
-        return self._same(np.roll(self.bits, shifts, dims))
-
-    def repeat(self, *times):
-        return self._same(np.tile(self.bits, as_shape(times)))
-
-    def repeat_interleave(self, times, dim=None):
-        return self._same(np.repeat(self.bits, plain(times), dim))
-
     def split(self, size, dim=0):
-        cuts = range(size, self.bits.shape[dim], size) if isinstance(size, builtins.int) else np.cumsum(size)[:-1]
+        whole = isinstance(size, builtins.int)
+        cuts = range(size, self.bits.shape[dim], size) if whole else np.cumsum(size)[:-1]
         return tuple(self._same(part) for part in np.split(self.bits, list(cuts), dim))
 
     def chunk(self, chunks, dim=0):
@@ -245,17 +180,19 @@ class Tensor:
     def nonzero(self):
         return tensor_of(np.stack(np.nonzero(values_of(self)), axis=-1), int64)
 
-    def sum(self, dim=None, keepdim=False, dtype=None):
+    def _summed(self, function, dim, dtype=None, **keep):
+        """Of whole numbers int64."""
         dtype = dtype or (self.dtype if self.dtype.is_floating_point else int64)
-        return tensor_of(np.sum(_wide(self.to(dtype)), dim, keepdims=keepdim), dtype)
+        return tensor_of(function(_wide(self.to(dtype)), dim, **keep), dtype)
+
+    def sum(self, dim=None, keepdim=False, dtype=None):
+        return self._summed(np.sum, dim, dtype, keepdims=keepdim)
 
     def cumsum(self, dim, dtype=None):
-        dtype = dtype or (self.dtype if self.dtype.is_floating_point else int64)
-        return tensor_of(np.cumsum(_wide(self.to(dtype)), dim), dtype)
+        return self._summed(np.cumsum, dim, dtype)
 
     def prod(self, dim=None, keepdim=False):
-        dtype = self.dtype if self.dtype.is_floating_point else int64
-        return tensor_of(np.prod(_wide(self.to(dtype)), dim, keepdims=keepdim), dtype)
+        return self._summed(np.prod, dim, keepdims=keepdim)
 
     def mean(self, dim=None, keepdim=False):
         return tensor_of(np.mean(_wide(self), dim, keepdims=keepdim), self.dtype)
@@ -266,20 +203,6 @@ class Tensor:
 
     def std(self, dim=None, unbiased=True, correction=None, keepdim=False):
         return self.var(dim, unbiased, correction, keepdim).sqrt()
-
-    def max(self, dim=None, keepdim=False):
-        return self._extreme(np.max, np.argmax, dim, keepdim)
-
-    def min(self, dim=None, keepdim=False):
-        return self._extreme(np.min, np.argmin, dim, keepdim)
-
-    def _extreme(self, values, places, dim, keepdim):
-        if isinstance(dim, Tensor):
-            return elementwise(np.maximum if values is np.max else np.minimum, self, dim)
-        found = tensor_of(values(values_of(self), dim, keepdims=keepdim), self.dtype)
-        if dim is None:
-            return found
-        return Extreme((found, tensor_of(places(values_of(self), dim, keepdims=keepdim), int64)))
 
     def sort(self, dim=-1):
         order = np.argsort(values_of(self), dim, kind="stable")
@@ -303,23 +226,8 @@ class Tensor:
         x = x - np.max(x, dim, keepdims=True)
         return tensor_of(x - np.log(np.sum(np.exp(x), dim, keepdims=True)), self.dtype)
 
-    def gather(self, dim, index):
-        return self._same(np.take_along_axis(self.bits, index.bits, dim))
-
     def clamp(self, min=None, max=None):
         return tensor_of(np.clip(values_of(self), plain(min), plain(max)), self.dtype)
-
-    def pow(self, exponent):
-        return self**exponent
-
-    def square(self):
-        return self * self
-
-    def reciprocal(self):
-        return 1 / self
-
-    def rsqrt(self):
-        return 1 / self.sqrt()
 
     def equal(self, other):
         return self.shape == other.shape and builtins.bool(np.all(values_of(self) == values_of(other)))
@@ -377,7 +285,9 @@ def plain(x):
 
 
 def _key(key):
-    return tuple(map(_key, key)) if isinstance(key, tuple) else key.bits if isinstance(key, Tensor) else key
+    if isinstance(key, tuple):
+        return tuple(map(_key, key))
+    return key.bits if isinstance(key, Tensor) else key
 
 
 def as_shape(sizes):
@@ -434,18 +344,41 @@ def elementwise(function, *operands, result=None):
 def _divided(a, b):
     dtype = joined(a, b)
     dtype = dtype if dtype.is_floating_point else DEFAULT
-    with np.errstate(all="ignore"):
-        return tensor_of(values_of(tensor_of(plain(a), dtype)) / values_of(tensor_of(plain(b), dtype)), dtype)
+    return elementwise(np.divide, *(tensor_of(plain(x), dtype) for x in (a, b)))
 
 
-def _operator(function, result=None):
-    return (
-        lambda self, other: elementwise(function, self, other, result=result),
-        lambda self, other: elementwise(function, other, self, result=result),
-    )
+# Of the array alone: what a tensor says of it.
+_SAYS = {
+    "dim": lambda a: a.ndim,
+    "numel": lambda a: a.size,
+    "element_size": lambda a: a.itemsize,
+    "is_contiguous": lambda a: a.flags.c_contiguous,
+    "data_ptr": lambda a: a.__array_interface__["data"][0],
+}
+# The same numbers in other places.
+_MOVES = {
+    "clone": lambda a: a.copy(),
+    "reshape": lambda a, *shape: a.reshape(as_shape(shape)),
+    "flatten": lambda a: a.reshape(-1),
+    "t": lambda a: a.T,
+    "transpose": np.swapaxes,
+    "permute": lambda a, *axes: a.transpose(as_shape(axes)),
+    "unsqueeze": lambda a, dim: np.expand_dims(a, dim),
+    "squeeze": lambda a, dim=None: a if dim is not None and a.shape[dim] != 1 else a.squeeze(dim),
+    "flip": lambda a, *dims: np.flip(a, as_shape(dims)).copy(),
+    "roll": lambda a, shifts, dims=None: np.roll(a, shifts, dims),
+    "repeat": lambda a, *times: np.tile(a, as_shape(times)),
+    "repeat_interleave": lambda a, times, dim=None: np.repeat(a, plain(times), dim),
+    "gather": lambda a, dim, index: np.take_along_axis(a, index.bits, dim),
+}
+for _name, _function in (_SAYS | _MOVES).items():
 
+    def _of_array(self, *args, _function=_function, _moves=_name in _MOVES, **kwargs):
+        found = _function(self.bits, *args, **kwargs)
+        return self._same(found) if _moves else found
 
-for _name, _function in {
+    setattr(Tensor, _name, _of_array)
+_BOTH_WAYS = {
     "add": np.add,
     "sub": np.subtract,
     "mul": np.multiply,
@@ -457,36 +390,46 @@ for _name, _function in {
     "xor": np.bitwise_xor,
     "lshift": np.left_shift,
     "rshift": np.right_shift,
-}.items():
-    _forward, _backward = _operator(_function)
-    setattr(Tensor, f"__{_name}__", _forward)
-    setattr(Tensor, f"__r{_name}__", _backward)
-
-    def _in_place(self, other, _function=_function):
-        return self.fill_(elementwise(_function, self, other))
-
-    setattr(Tensor, f"__i{_name}__", _in_place)
-    if _name in ("add", "sub", "mul"):
-        setattr(Tensor, _name, _forward)
-        setattr(Tensor, f"{_name}_", _in_place)
-Tensor.__truediv__ = Tensor.div = lambda self, other: _divided(self, other)
-Tensor.__rtruediv__ = lambda self, other: _divided(other, self)
-Tensor.__itruediv__ = lambda self, other: self.fill_(_divided(self, other))
-for _name, _function in {
+}
+_COMPARE = {
     "eq": np.equal,
     "ne": np.not_equal,
     "lt": np.less,
     "le": np.less_equal,
     "gt": np.greater,
     "ge": np.greater_equal,
-}.items():
-    setattr(Tensor, f"__{_name}__", _operator(_function, bool)[0])
-    setattr(Tensor, _name, _operator(_function, bool)[0])
+}
+for _name, _function in (_BOTH_WAYS | _COMPARE).items():
+
+    def _forward(self, other, _function=_function, _result=bool if _name in _COMPARE else None):
+        return elementwise(_function, self, other, result=_result)
+
+    def _backward(self, other, _function=_function):
+        return elementwise(_function, other, self)
+
+    def _in_place(self, other, _function=_function):
+        return self.fill_(elementwise(_function, self, other))
+
+    setattr(Tensor, f"__{_name}__", _forward)
+    if _name in ("add", "sub", "mul", "pow", *_COMPARE):
+        setattr(Tensor, _name, _forward)
+    if _name in _BOTH_WAYS:
+        setattr(Tensor, f"__r{_name}__", _backward)
+        setattr(Tensor, f"__i{_name}__", _in_place)
+    if _name in ("add", "sub", "mul"):
+        setattr(Tensor, f"{_name}_", _in_place)
+Tensor.__truediv__ = Tensor.div = lambda self, other: _divided(self, other)
+Tensor.__rtruediv__ = lambda self, other: _divided(other, self)
+Tensor.__itruediv__ = lambda self, other: self.fill_(_divided(self, other))
 Tensor.__neg__ = Tensor.neg = lambda self: tensor_of(-values_of(self), self.dtype)
 Tensor.__invert__ = lambda self: self._same(~self.bits)
+Tensor.square = lambda self: self * self
+Tensor.reciprocal = lambda self: 1 / self
+Tensor.rsqrt = lambda self: 1 / self.sqrt()
+Tensor.is_floating_point = lambda self: self.dtype.is_floating_point
 Tensor.__abs__ = Tensor.abs = lambda self: tensor_of(np.abs(values_of(self)), self.dtype)
 Tensor.__matmul__ = lambda self, other: tensor_of(_wide(self) @ _wide(other), self.dtype)
-for _name in ("exp", "exp2", "log", "log2", "sqrt", "sin", "cos", "tanh", "floor", "ceil", "round", "sign"):
+for _name in "exp exp2 log log2 sqrt sin cos tanh floor ceil round sign".split():
 
     def _unary(self, _name=_name):
         dtype = self.dtype if self.dtype.is_floating_point else DEFAULT
@@ -495,8 +438,22 @@ for _name in ("exp", "exp2", "log", "log2", "sqrt", "sin", "cos", "tanh", "floor
 
     setattr(Tensor, _name, _unary)
 for _name in ("isnan", "isinf", "isfinite"):
-    setattr(Tensor, _name, lambda self, _name=_name: tensor_of(getattr(np, _name)(values_of(self)), bool))
-for _name, _dtype in {"any": bool, "all": bool, "amax": None, "amin": None, "argmax": int64, "argmin": int64}.items():
+
+    def _asked(self, _name=_name):
+        return tensor_of(getattr(np, _name)(values_of(self)), bool)
+
+    setattr(Tensor, _name, _asked)
+for _name in ("max", "min"):
+
+    def _extreme(self, dim=None, keepdim=False, _name=_name):
+        if isinstance(dim, Tensor):
+            return elementwise(getattr(np, f"{_name}imum"), self, dim)
+        found, at = (getattr(self, f"{kind}{_name}")(dim, keepdim) for kind in ("a", "arg"))
+        return found if dim is None else Extreme((found, at))
+
+    setattr(Tensor, _name, _extreme)
+_ALONG = {"any": bool, "all": bool, "amax": None, "amin": None, "argmax": int64, "argmin": int64}
+for _name, _dtype in _ALONG.items():
 
     def _along(self, dim=None, keepdim=False, _name=_name, _dtype=_dtype):
         return tensor_of(getattr(np, _name)(values_of(self), dim, keepdims=keepdim), _dtype or self.dtype)

@@ -29,9 +29,7 @@ class Dtype:
     def __init__(self, name, storage, is_floating_point=False):
         self.name, self.storage, self.is_floating_point = name, np.dtype(storage), is_floating_point
 
-    @property
-    def itemsize(self):
-        return self.storage.itemsize
+    itemsize = property(lambda self: self.storage.itemsize)
 
     def __repr__(self):
         return f"torch.{self.name}"
@@ -47,7 +45,8 @@ int16 = short = Dtype("int16", np.int16)
 int8 = Dtype("int8", np.int8)
 uint8 = Dtype("uint8", np.uint8)
 bool = Dtype("bool", np.bool_)
-DTYPES = (float64, float32, float16, int64, int32, int16, int8, uint8, bool)  # bfloat16 has no numpy type of its own
+# bfloat16 has no numpy type of its own.
+DTYPES = (float64, float32, float16, int64, int32, int16, int8, uint8, bool)
 OF_NUMPY = {dtype.storage: dtype for dtype in DTYPES}
 DEFAULT = float32  # of numbers with a point
 
