@@ -53,12 +53,9 @@ from ..values.numeric import (
 from . import packed
 
 # as PTX writes them: f32, s8, b16, ...
-TYPES = {
-    f"{letter}{bits}": numeric.TYPES[f"{kind}{bits}"]
-    for letter, kind in {"f": "Float", "s": "Int", "u": "Uint", "b": "Uint"}.items()
-    for bits in (8, 16, 32, 64)
-    if f"{kind}{bits}" in numeric.TYPES
-} | {"bf16": BFloat16, "pred": Boolean}
+TYPES = {"bf16": BFloat16, "pred": Boolean} | {f"f{bits}": numeric.TYPES[f"Float{bits}"] for bits in (16, 32, 64)}
+for _letter, _kind in {"s": "Int", "u": "Uint", "b": "Uint"}.items():
+    TYPES |= {f"{_letter}{bits}": numeric.TYPES[f"{_kind}{bits}"] for bits in (8, 16, 32, 64)}
 OPERATORS = {"add": "+", "sub": "-", "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>"}
 COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 COMPARISONS |= {"lo": "<", "ls": "<=", "hi": ">", "hs": ">="}  # of unsigned numbers
@@ -86,6 +83,7 @@ ATOMICS = frozenset("add max min and or xor exch cas".split())
 ORDERED = frozenset("acquire release acq_rel relaxed volatile".split())
 SCOPES = frozenset("cta cluster gpu sys".split())
 POLICY = 0x0CAC4E  # what createpolicy gives: opaque, the same for every policy
+CREATEPOLICY = "createpolicy.fractional.L2::evict_"
 BULK = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
 STATEMENT = re.compile(r"(?:@(?P<not>!?)(?P<guard>[%$\w]+)\s+)?(?P<opcode>[a-z][\w.:]*)\s*(?P<operands>.*)", re.DOTALL)
 
@@ -94,21 +92,18 @@ class Struct(tuple):
     """Several results of one asm, which llvm.extractvalue takes apart."""
 
 
-def literal_struct(types, **_) -> Struct:
-    return Struct(types)
-
-
 def inline_asm(result, operands, text, constraints, **_):
     """Run the instructions of `text` on `operands`; what they write to `$0`, `$1`, ... is the result."""
     results = () if result is None else tuple(result) if isinstance(result, Struct) else (result,)
-    outputs = [c for c in constraints.replace(" ", "").split(",") if c.startswith("=")]
+    constraints_of = [c for c in constraints.replace(" ", "").split(",") if c]
+    outputs = [c for c in constraints_of if c.startswith("=")]
     if len(outputs) != len(results):
         raise refused(f"inline_asm has {len(results)} result types and {len(outputs)} outputs ({constraints})")
     registers = {}
     given = list(operands or ())
     for i, x in enumerate(given):
         registers[f"${len(results) + i}"] = _operand(x)
-    for i, c in enumerate(c for c in constraints.replace(" ", "").split(",") if c and c[0].isdigit()):
+    for i, c in enumerate(c for c in constraints_of if c[0].isdigit()):
         registers[f"${c}"] = registers[f"${len(results) + i}"]  # an operand that is also an output
     return _run(registers, results, text)
 
@@ -251,7 +246,7 @@ class _Machine:
             raise not_simulated(f"inline_asm of {opcode}")
         if base in ("ld", "st") and ORDERED & set(parts) and dtype is not None:
             self.ordered(base, parts, dtype, operands)
-        elif base in ("ld", "st") and "async" not in parts and dtype is not None and _space(parts) is not None:
+        elif base in ("ld", "st") and "async" not in parts and None not in (dtype, _space(parts)):
             self.access(base, parts, dtype, operands)
         elif base in PAIRED and parts and parts[-1] in ("f16x2", "bf16x2"):
             self.paired(base, parts, operands)
@@ -263,10 +258,9 @@ class _Machine:
         elif base == "mov" and dtype is not None:
             self.move(operands, dtype)
         elif base in OPERATORS and dtype is not None:
+            # a shift by the type's bits or more gives 0
             second = Int32 if base in ("shl", "shr") else dtype
-            a, b = self.value(operands[1], dtype), self.value(operands[2], second)
-            if second is not dtype:  # a shift by the type's bits or more gives 0
-                b = convert(b, dtype)
+            a, b = self.value(operands[1], dtype), convert(self.value(operands[2], second), dtype)
             self.set(operands[0], binary(OPERATORS[base], a, b))
         elif base in ("mul", "mad") and dtype is not None and {"lo", "rn", "f32"} & set(parts):
             product = self.value(operands[1], dtype) * self.value(operands[2], dtype)
@@ -275,11 +269,9 @@ class _Machine:
             self.set(operands[0], mathops.fma(*(self.value(x, dtype) for x in operands[1:4])))
         elif base in ("min", "max") and dtype is not None:
             self.set(operands[0], _extreme(base, parts, *(self.value(x, dtype) for x in operands[1:3])))
-        elif base == "neg" and dtype is not None:
-            self.set(operands[0], -self.value(operands[1], dtype))
-        elif base == "abs" and dtype is not None:
-            self.set(operands[0], abs(self.value(operands[1], dtype)))
-        elif base == "cvt" and packed.is_pair(parts):
+        elif base in ("neg", "abs") and dtype is not None:
+            self.set(operands[0], PAIRED[base](parts, self.value(operands[1], dtype)))
+        elif base == "cvt" and packed.PAIRS.keys() & set(parts):
             self.set(operands[0], packed.convert(parts, operands[1:], self.value))
         elif base == "cvt" and len(parts) >= 2 and {*parts[-2:]} <= TYPES.keys():
             self.set(operands[0], self.converted(parts, self.value(operands[1], dtype)))
@@ -293,17 +285,16 @@ class _Machine:
             self.set(operands[0], convert(arithmetic.popc(self.value(operands[1], dtype)), Uint32))
         elif base in ("atom", "red") and dtype is not None:
             self.atomic(base, parts, dtype, operands)
-        elif (
-            opcode.startswith("createpolicy.fractional.L2::evict_")
-            and 0 < float(operands[1] if operands[1:] else 1) <= 1
-        ):
+        elif opcode.startswith(CREATEPOLICY) and 0 < float([*operands, 1][1]) <= 1:
             self.set(operands[0], Value(Int64, np.array([[POLICY]], np.int64)))
         elif opcode.removesuffix(".L2::cache_hint") == BULK:
             for name in operands[4:]:
                 self.hint(name)
             bulk(opcode, *(self.registers.get(name.strip("[] ")) for name in operands[:4]))
         elif opcode.startswith("mapa"):
-            self.map_address(operands)
+            address, rank = self.registers[operands[1]], self.value(operands[2], Int32)
+            offset = m.pointer_at(Uint8, _address(address), Space.SMEM)
+            self.set(operands[0], convert(cluster.map_dsmem_ptr(offset, rank).toint(), Int32))
         elif opcode.startswith("st.async") and "mbarrier::complete_tx::bytes" in parts:
             self.store_async(dtype, operands)
         else:
@@ -312,9 +303,9 @@ class _Machine:
     def move(self, operands, dtype) -> None:
         target, source = operands
         if source.startswith("<"):
-            self.set(target, packed.joined([name.strip() for name in source.strip("<>").split(",")], dtype, self.value))
+            self.set(target, packed.joined(_names(source), dtype, self.value))
         elif target.startswith("<"):
-            names = [name.strip() for name in target.strip("<>").split(",")]
+            names = _names(target)
             for name, part in zip(names, packed.parted(self.value(source, dtype), len(names))):
                 if name != "_":
                     self.set(name, part)
@@ -326,7 +317,8 @@ class _Machine:
         *how, target, _ = parts
         whole = [TO_WHOLE[word] for word in how if word in TO_WHOLE]
         to_whole = x.dtype.is_float and (whole or TYPES[target].is_integer)
-        if len(whole) != bool(to_whole) or not set(how) <= {"rn", *TO_WHOLE} or to_whole and len(how) > 1:
+        known = set(how) <= {"rn", *TO_WHOLE} and not (to_whole and len(how) > 1)
+        if len(whole) != bool(to_whole) or not known:
             raise not_simulated(f"inline_asm of cvt.{'.'.join(parts)}")
         return convert(Value(x.dtype, whole[0](x.a)) if whole else x, TYPES[target])
 
@@ -343,11 +335,12 @@ class _Machine:
             self.hint(policy)
         count = next((int(part[1]) for part in parts if part in ("v2", "v4")), 1)
         where, what = operands if base == "st" else operands[::-1]
-        names = [name.strip() for name in what.strip("<>").split(",")]
+        names = _names(what)
         space, nbytes = _space(parts), count * dtype.itemsize
         pointer = self.registers.get(where.strip("[] "))
-        kept = isinstance(pointer, m.Pointer) and pointer.memspace is space and nbytes % pointer.dtype.itemsize == 0
-        pointer = pointer if kept else self.pointer(where, dtype, space)
+        kept = isinstance(pointer, m.Pointer) and pointer.memspace is space
+        if not kept or nbytes % pointer.dtype.itemsize:
+            pointer = self.pointer(where, dtype, space)
         if pointer.rows is not None and "shared::cluster" not in parts:
             raise refused(f"{base}.shared takes this block's own shared memory; another's is .shared::cluster")
         width = nbytes // pointer.dtype.itemsize
@@ -371,8 +364,7 @@ class _Machine:
     def ordered(self, base, parts, dtype, operands) -> None:
         """A load or store that other threads' atomics may meet: ld.acquire, st.release, relaxed ones."""
         where, what = operands if base == "st" else operands[::-1]
-        pointer, order = self.pointer(where, dtype, _space(parts)), next(part for part in parts if part in ORDERED)
-        scope = next((part for part in parts if part in SCOPES), None)
+        pointer, order, scope = self.pointer(where, dtype, _space(parts)), *_how(parts)
         if base == "ld":
             word = _word(dtype)
             self.set(what, run_atomic("or", pointer.recast(word), convert(0, word), order, scope=scope))
@@ -384,8 +376,7 @@ class _Machine:
         name = next((part for part in parts if part in ATOMICS), None)
         if name is None:
             raise not_simulated(f"inline_asm of {base}.{'.'.join(parts)}")
-        pointer, order = self.pointer(where, dtype, _space(parts)), next((p for p in parts if p in ORDERED), None)
-        scope = next((part for part in parts if part in SCOPES), None)
+        pointer, order, scope = self.pointer(where, dtype, _space(parts)), *_how(parts)
         values = [self.value(text, dtype) for text in given]
         if name == "cas":
             old = run_atomic("cas", pointer, values[1], order, values[0].a, scope)
@@ -394,17 +385,14 @@ class _Machine:
         if target != "_":
             self.set(target, old)
 
-    def map_address(self, operands) -> None:
-        target, source, rank = operands
-        offset = m.pointer_at(Uint8, _address(self.registers[source]), Space.SMEM)
-        self.set(target, convert(cluster.map_dsmem_ptr(offset, self.value(rank, Int32)).toint(), Int32))
-
     def store_async(self, dtype, operands) -> None:
         where, what, barrier = operands
-        words = tuple(_as(self.value(name.strip(), dtype), dtype) for name in what.strip("<>").split(","))
+        words = tuple(_as(self.value(name, dtype), dtype) for name in _names(what))
         if dtype.width == 64:
-            words = tuple(half for word in words for half in _halves(_as(word, Int64)))
-        target, mbar = self.pointer(where, dtype, Space.SMEM), self.pointer(barrier, Int64, Space.SMEM)
+            wide = (_as(word, Int64) for word in words)
+            words = tuple(convert(half, Int32) for word in wide for half in (word, word >> 32))
+        target = self.pointer(where, dtype, Space.SMEM)
+        mbar = self.pointer(barrier, Int64, Space.SMEM)
         if target.rows is None or mbar.rows is None:
             raise refused("st.async takes addresses of the cluster: give them to mapa first")
         size = group().launch.cluster_size
@@ -414,19 +402,12 @@ class _Machine:
 
     def order(self, opcode, parts, operands) -> None:
         """Barriers, fences and groups: cute.arch's own."""
-        how = {"relaxed": "relaxed" in parts, "scope": next((part for part in parts if part in SCOPES), None)}
-        if opcode in ("membar.gl", "fence.acq_rel.gpu", "fence.sc.gpu"):
-            barriers.fence_acq_rel_gpu()
-        elif opcode in ("membar.cta", "fence.acq_rel.cta", "fence.sc.cta"):
-            barriers.fence_acq_rel_cta()
-        elif opcode in ("fence.acq_rel.cluster", "fence.sc.cluster"):
-            barriers.fence_acq_rel_cluster()
+        how = {"relaxed": "relaxed" in parts, "scope": _how(parts)[1]}
+        arrives = opcode.startswith("mbarrier.arrive") and operands[0] == "_"
+        if opcode in WITHOUT_OPERANDS:
+            WITHOUT_OPERANDS[opcode]()
         elif opcode.startswith("fence.proxy.async"):
             barriers.fence_proxy(opcode)
-        elif opcode == "fence.mbarrier_init.release.cluster":
-            mbarriers.mbarrier_init_fence()
-        elif opcode == "cp.async.commit_group":
-            asynchronous.cp_async_commit_group()
         elif opcode in ("cp.async.wait_group", "cp.async.wait_all"):
             asynchronous.cp_async_wait_group(int(operands[0]) if operands else 0)
         elif opcode.startswith("vote.sync.") and parts[1] in ("ballot", "any", "all", "uni"):
@@ -436,19 +417,26 @@ class _Machine:
             barriers.sync_warp(self.value(operands[0], Int64))
         elif opcode == "nanosleep.u32":
             pass  # time does not pass here
-        elif opcode == "griddepcontrol.wait":
-            barriers.griddepcontrol_wait()
-        elif opcode == "griddepcontrol.launch_dependents":
-            barriers.griddepcontrol_launch_dependents()
-        elif opcode.startswith("mbarrier.arrive") and operands[0] == "_" and "expect_tx" not in opcode:
+        elif arrives and "expect_tx" not in opcode:
             mbarriers.mbarrier_arrive(self.pointer(operands[1], Int64, Space.SMEM), **how)
-        elif opcode.startswith("mbarrier.arrive.expect_tx") and operands[0] == "_":
+        elif arrives and parts[1] == "expect_tx":
             pointer = self.pointer(operands[1], Int64, Space.SMEM)
             mbarriers.mbarrier_arrive_and_expect_tx(pointer, self.value(operands[2], Int32), **how)
         elif opcode.startswith("mbarrier.init"):
             mbarriers.mbarrier_init(self.pointer(operands[0], Int64, Space.SMEM), self.value(operands[1], Int32))
         else:
             raise not_simulated(f"inline_asm of {opcode}")
+
+
+WITHOUT_OPERANDS = {
+    **dict.fromkeys(("membar.gl", "fence.acq_rel.gpu", "fence.sc.gpu"), barriers.fence_acq_rel_gpu),
+    **dict.fromkeys(("membar.cta", "fence.acq_rel.cta", "fence.sc.cta"), barriers.fence_acq_rel_cta),
+    **dict.fromkeys(("fence.acq_rel.cluster", "fence.sc.cluster"), barriers.fence_acq_rel_cluster),
+    "fence.mbarrier_init.release.cluster": mbarriers.mbarrier_init_fence,
+    "cp.async.commit_group": asynchronous.cp_async_commit_group,
+    "griddepcontrol.wait": barriers.griddepcontrol_wait,
+    "griddepcontrol.launch_dependents": barriers.griddepcontrol_launch_dependents,
+}
 
 
 def _extreme(base: str, parts, a: Value, b: Value) -> Value:
@@ -463,19 +451,11 @@ def _extreme(base: str, parts, a: Value, b: Value) -> Value:
 
 
 PAIRED = {
-    "min": lambda parts, a, b: _extreme("min", parts, a, b),
-    "max": lambda parts, a, b: _extreme("max", parts, a, b),
-    "add": lambda parts, a, b: a + b,
-    "sub": lambda parts, a, b: a - b,
-    "mul": lambda parts, a, b: a * b,
-    "neg": lambda parts, a: -a,
-    "abs": lambda parts, a: abs(a),
+    **{base: lambda parts, a, b, base=base: _extreme(base, parts, a, b) for base in ("min", "max")},
+    **{base: lambda _, a, b, op=op: binary(op, a, b) for base, op in (("add", "+"), ("sub", "-"), ("mul", "*"))},
+    "neg": lambda _, a: -a,
+    "abs": lambda _, a: abs(a),
 }
-
-
-def _halves(word: Value) -> tuple:
-    """The low and the high 32 bits of 64."""
-    return convert(word, Int32), convert(word >> 32, Int32)
 
 
 def _address(x) -> Value:
@@ -485,6 +465,17 @@ def _address(x) -> Value:
 def _word(dtype):
     """The unsigned integer as wide as a type."""
     return TYPES[f"u{dtype.width}"]
+
+
+def _names(vector: str) -> list:
+    """The registers of `<a, b>`, or the one that stands alone."""
+    return [name.strip() for name in vector.strip("<>").split(",")]
+
+
+def _how(parts) -> tuple:
+    """(the memory order, the scope) that an instruction says, each None where it does not."""
+    said = [[part for part in parts if part in words] for words in (ORDERED, SCOPES)]
+    return tuple(next(iter(words), None) for words in said)
 
 
 def _space(parts) -> Space | None:
@@ -500,7 +491,9 @@ def _pointer(name: str, pointer, space: Space, what: str) -> m.Pointer:
     if isinstance(pointer, m.Pointer) and isinstance(pointer.memory, m.Either):
         raise not_simulated(f"inline_ptx of {name} with a tensor that a dynamic `if` rebinds")
     if not isinstance(pointer, m.Pointer) or pointer.memspace is not space:
-        got = f"one to {m.SPACE_NAMES[pointer.memspace]}" if isinstance(pointer, m.Pointer) else type(pointer).__name__
+        got = type(pointer).__name__
+        if isinstance(pointer, m.Pointer):
+            got = f"one to {m.SPACE_NAMES[pointer.memspace]}"
         raise refused(f"{name}: {what} must be a pointer to {m.SPACE_NAMES[space]}, got {got}")
     return pointer
 
@@ -519,7 +512,8 @@ def _place(pointer: m.Pointer, width: int) -> Place | None:
 
 def bulk(name: str, target, source, nbytes, mbar) -> None:
     """A bulk copy by each active thread, of as many bytes as it says."""
-    target, mbar = _pointer(name, target, Space.SMEM, "the target"), _pointer(name, mbar, Space.SMEM, "the mbarrier")
+    target = _pointer(name, target, Space.SMEM, "the target")
+    mbar = _pointer(name, mbar, Space.SMEM, "the mbarrier")
     source = _pointer(name, source, Space.GMEM, "the source")
     if target.rows is not None or mbar.rows is not None:
         raise not_simulated(f"{name} to another block of the cluster")
@@ -542,6 +536,7 @@ def _span(pointer: m.Pointer, nbytes: int, like: m.Pointer) -> Tensor:
             raise fail("misaligned", "the target of a bulk copy must be at a multiple of 16 bytes")
         pointer = replace(pointer, dtype=like.dtype, offset=offset if offset.ndim else int(offset), view=None)
     count = nbytes // pointer.dtype.itemsize
-    if pointer.view is not None and size(pointer.view[0]) == contiguous_run(pointer.view[0]) == count:
-        return make_tensor(pointer, pointer.view[0])
+    layout = make_layout(1) if pointer.view is None else pointer.view[0]
+    if pointer.view is not None and size(layout) == contiguous_run(layout) == count:
+        return make_tensor(pointer, layout)
     return Tensor(replace(pointer, view=None), make_layout(count))

@@ -55,10 +55,7 @@ class Architecture:
     minor: int
     suffix: str
 
-    @property
-    def name(self) -> str:
-        return f"sm_{self.major}{self.minor}{self.suffix}"
-
+    name = property(lambda self: f"sm_{self.major}{self.minor}{self.suffix}")
     value = property(lambda self: (self.major, self.minor, self.suffix))
 
     def __lt__(self, other) -> bool:
@@ -66,7 +63,8 @@ class Architecture:
 
     def is_family_of(self, other) -> bool:
         """Whether code for the other's family runs here."""
-        return self.major == other.major and self.minor >= other.minor and (other.suffix != "a" or self == other)
+        newer = self.major == other.major and self.minor >= other.minor
+        return newer and (other.suffix != "a" or self == other)
 
     def to_string(self) -> str:
         return self.name
@@ -98,6 +96,9 @@ class BaseDSL:
 # ---- vectors --------------------------------------------------------------------------------------------------------
 
 
+_SCALARS = (int, float, Value)
+
+
 class Vector:
     """A few values of one type, a thread's own."""
 
@@ -108,9 +109,7 @@ class Vector:
     def from_elements(cls, elements, dtype: DType | None = None, **_) -> Vector:
         return cls(scalar(x) if dtype is None else convert(x, dtype) for x in elements)
 
-    @property
-    def dtype(self) -> DType:
-        return self.elements[0].dtype
+    dtype = property(lambda self: self.elements[0].dtype)
 
     def to_elements(self, **_) -> tuple:
         return self.elements
@@ -143,9 +142,7 @@ class Vector:
         arrays = np.broadcast_arrays(*(x.a for x in self.elements))
         return TensorSSA(self.dtype, np.stack(arrays, axis=-1), self.shape)
 
-    @property
-    def shape(self) -> tuple:
-        return (len(self.elements),)
+    shape = property(lambda self: (len(self.elements),))
 
     def numel(self, **_) -> int:
         return len(self.elements)
@@ -162,7 +159,7 @@ class Vector:
             if other.dtype is not self.dtype or other.shape != self.shape:
                 raise not_simulated(f"{op} of {self.numel()} {self.dtype} and {other.numel()} {other.dtype}")
             numbers = other.elements
-        elif isinstance(other, (int, float)) or isinstance(other, Value) and other.dtype is self.dtype:
+        elif isinstance(other, _SCALARS) and getattr(other, "dtype", self.dtype) is self.dtype:
             numbers = [convert(other, self.dtype)] * self.numel()
         else:
             raise not_simulated(f"{op} of a vector of {self.dtype} and {other!r}")
@@ -185,7 +182,8 @@ def _operator(op: str, reflected: bool):
     return lambda self, other: self._with(op, other, reflected)
 
 
-for _name, _op in {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "and": "&", "or": "|", "xor": "^"}.items():
+_OPERATORS = "add + sub - mul * truediv / and & or | xor ^".split()
+for _name, _op in zip(_OPERATORS[::2], _OPERATORS[1::2]):
     setattr(Vector, f"__{_name}__", _operator(_op, False))
     setattr(Vector, f"__r{_name}__", _operator(_op, True))
 Vector.__lshift__, Vector.__rshift__ = _operator("<<", False), _operator(">>", False)

@@ -32,7 +32,8 @@ def decorator(kind: str):
             return host.call(refused, args, kwargs)
 
         refused.decorated_as = kind
-        refused.set_name_prefix = ignore  # what the compiled kernel is called, which changes nothing here
+        # what the compiled kernel is called, which changes nothing here
+        refused.set_name_prefix = ignore
         return refused
 
     return decorate
@@ -68,17 +69,17 @@ def printf(*args, end="\n", **_):
     first, rest = args[0], args[1:]
     if not isinstance(first, str):
         first, rest = " ".join("{}" for _ in args), args
-    if STATE.group is None:  # a host function runs once
-        row = [a.a.item() if isinstance(a, Value) else a[0][0] if isinstance(a, list) else a for a in _flat_args(rest)]
-        STATE.run.printed.append((-1, -1, _formatted(first, row) + end))
-        return
     needs_warps()
-    g = group()
-    active = g.active()
-    columns = [a if isinstance(a, (str, list)) else np.broadcast_to(scalar(a).a, g.shape) for a in _flat_args(rest)]
-    for b, t in zip(*np.nonzero(active)):
-        row = [c[b, t].item() if isinstance(c, np.ndarray) else c[b][t] if isinstance(c, list) else c for c in columns]
-        STATE.run.printed.append((int(g.blocks[b]), int(g.threads[t]), _formatted(first, row) + end))
+    g, given = executing(), [*_flat_args(rest)]
+    if STATE.group is None:  # a host function runs once
+        places = [(0, 0, -1, -1)]
+    else:
+        places = [(b, t, int(g.blocks[b]), int(g.threads[t])) for b, t in np.argwhere(g.active())]
+        given = [a if isinstance(a, (str, list)) else scalar(a) for a in given]
+    columns = [np.broadcast_to(a.a, g.shape).tolist() if isinstance(a, Value) else a for a in given]
+    for b, t, block, thread in places:
+        row = [column[b][t] if isinstance(column, list) else column for column in columns]
+        STATE.run.printed.append((block, thread, _formatted(first, row) + end))
 
 
 def print_tensor(tensor, **_):
@@ -199,7 +200,8 @@ def builtin_all(items):
 
 
 def _combined(plain, join, items):
-    if not isinstance(items, (list, tuple)) or not any(isinstance(v, (Value, TensorSSA)) for v in items):
+    held = items if isinstance(items, (list, tuple)) else ()
+    if not any(isinstance(v, (Value, TensorSSA)) for v in held):
         return plain(items)
     for v in items:
         if type_of(v) is None:

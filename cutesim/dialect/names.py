@@ -47,10 +47,12 @@ def of(module, words: str) -> dict:
 
 # ---- the namespaces -------------------------------------------------------------------------------------------------
 
-_ON_LAYOUT = "zipped_divide logical_divide tiled_divide flat_divide group_modes coalesce select append prepend composition".split()
+_ON_LAYOUT = (
+    "zipped_divide logical_divide tiled_divide flat_divide group_modes coalesce select append prepend composition tile_to_shape"
+).split()
 _LAYOUT = (
     "make_ordered_layout make_identity_layout make_layout_tv raked_product blocked_product logical_product zipped_product "
-    "complement right_inverse left_inverse recast_layout product product_each shape_div tile_to_shape is_congruent depth get dice "
+    "complement right_inverse left_inverse recast_layout product product_each shape_div is_congruent depth get dice "
     "flatten_to_tuple "
     "max_common_vector max_common_layout"
 ).split()
@@ -178,16 +180,12 @@ NVGPU = Namespace(
 )
 
 
-def _type_maker(dtype: DType):
-    return lambda *_, **__: dtype
-
-
 class ResultTypes:
     """T.i32() and so on: what an asm gives."""
 
     def __init__(self):
         for short, dtype in {**dialects.TYPES, "bool": numeric.Boolean}.items():
-            setattr(self, short, _type_maker(dtype))
+            setattr(self, short, lambda *_, dtype=dtype, **__: dtype)
 
     @staticmethod
     def vector(count: int, dtype: DType):
@@ -201,7 +199,7 @@ LLVM = Namespace(
         "inline_asm": assembly.inline_asm,
         "extractvalue": assembly.extractvalue,
         "AsmDialect": Tokens("AD_ATT", "AD_Intel"),
-        "StructType": {"get_literal": assembly.literal_struct},
+        "StructType": {"get_literal": lambda types, **_: assembly.Struct(types)},
     },
 )
 VECTOR = Namespace("cutlass._mlir.dialects.vector", of(dialects, "from_elements bitcast extract"))
@@ -315,12 +313,15 @@ def _answers(loaded: int) -> dict:
             continue
         seen.add(id(mine))
         for name, x in vars(mine).items():
-            with warnings.catch_warnings():  # of a name's old place, which nobody has asked for here
+            # of a name's old place, which nobody has asked for here
+            with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 real = getattr(theirs, name, None)
             if isinstance(x, Namespace) and isinstance(real, types.ModuleType):
                 waiting.append((x, real))
-            elif callable(real) and not isinstance(x, (Missing, Annotation)) and not isinstance(real, types.MethodType):
+            elif isinstance(x, (Missing, Annotation)) or isinstance(real, types.MethodType):
+                continue
+            elif callable(real):
                 found[id(real)] = real, x
     return found
 

@@ -18,6 +18,7 @@ from ..values import numeric as nm
 from ..values.numeric import BFloat16, Float8E4M3FN, Float8E5M2, Float16, Float32, Value
 
 PAIRS = {"f16x2": Float16, "bf16x2": BFloat16, "e4m3x2": Float8E4M3FN, "e5m2x2": Float8E5M2}
+WIDENED = ("e4m3x2", "f16x2"), ("e5m2x2", "f16x2")
 UNSIGNED = {8: nm.Uint8, 16: nm.Uint16, 32: nm.Uint32, 64: nm.Uint64}
 
 
@@ -46,21 +47,17 @@ def parted(register: Value, count: int) -> list[Value]:
     return [Value(part, (bits >> np.uint64(i * part.width)).astype(part.carrier)) for i in range(count)]
 
 
-def is_pair(parts: list) -> bool:
-    """Whether cvt with these words makes or reads two numbers in one register."""
-    return any(part in PAIRS for part in parts)
-
-
 def convert(parts: list, operands: list, value) -> Value:
     """The register that cvt gives of its operands."""
     *how, target, source = parts
     eight = PAIRS.get(target) in (Float8E4M3FN, Float8E5M2)
     known = {"rn", "relu"} | ({"satfinite"} if eight else set())
-    if target not in PAIRS or not set(how) <= known or "rn" not in how or eight != ("satfinite" in how):
+    rounds = "rn" in how and set(how) <= known and eight == ("satfinite" in how)
+    if target not in PAIRS or not rounds:
         raise not_simulated(f"inline_asm of cvt.{'.'.join(parts)}")
     if source == "f32" and len(operands) == 2:
         numbers = [value(text, Float32) for text in operands[::-1]]
-    elif (source == "f16x2" and eight or target == "f16x2" and source in ("e4m3x2", "e5m2x2")) and len(operands) == 1:
+    elif len(operands) == 1 and (source == "f16x2" and eight or (source, target) in WIDENED):
         width = 2 * PAIRS[source].width
         numbers = [x.bitcast(PAIRS[source]) for x in parted(value(operands[0], UNSIGNED[width]), 2)]
     else:

@@ -5,7 +5,6 @@
 | `intrinsics`    | pairs of floats, bits, integer products, single functions of cute.math                  |
 | `accesses`      | loads and stores by a pointer, shared memory without an allocator                       |
 | `instructions`  | names of MLIR's dialects: types by their text, bits of pointers, plain arithmetic       |
-| `swizzled`      | composed layouts in the functions of layouts                                            |
 | `tensor_maps`   | tiles that the TMA unit copies                                                          |
 | `plain_maps`    | the same of maps made of an address, extents and strides                                |
 | `tiled_mma`     | matrix products of a thread, a warp; who holds which element                            |
@@ -24,6 +23,7 @@ from __future__ import annotations
 from ..dialect import names
 from ..dialect.functions import ignore, setmaxregister
 from ..dialect.names import Annotation, Tokens, of
+from ..memory import swizzle
 from ..memory.pointers import Pointer
 from . import (
     accesses,
@@ -35,7 +35,6 @@ from . import (
     plain_maps,
     primitives,
     schedulers,
-    swizzled,
     tensor_maps,
     tiled_mma,
     warpgroup,
@@ -51,9 +50,10 @@ SCOPES = Tokens("CTA", "CLUSTER", "GPU", "SYS")
 # What a namespace is given, by its path; one that does not exist is made.
 GIVEN = {
     "cute.arch": of(
-        intrinsics, f"{PACKED} sub_packed_f32x2 exp_packed_f32x2 prmt lop3 brev mul_wide mul_hi log2_of_pow2_int"
+        intrinsics,
+        f"{PACKED} sub_packed_f32x2 exp_packed_f32x2 prmt lop3 brev mul_wide mul_hi log2_of_pow2_int "
+        "lanemask_lt smid shuffle_sync_op",
     )
-    | of(intrinsics, "lanemask_lt smid shuffle_sync_op")
     | of(accesses, "load store red prefetch alloc_smem get_dyn_smem dynamic_smem_size atomic_fmax atomic_max_float32")
     | dict.fromkeys(("warpgroup_reg_alloc", "warpgroup_reg_dealloc"), setmaxregister)
     | {"WARPS_PER_WARPGROUP": 4, "THREADS_PER_WARPGROUP": 128},
@@ -64,27 +64,31 @@ GIVEN = {
     | {"fast_divmod_create_divisor_v2": intrinsics.fast_divmod_create_divisor}
     | of(accesses, "prefetch")
     | of(tensor_maps, "make_layout_image_mask")
+    | of(swizzle, "get_swizzle_portion get_nonswizzle_portion")
     | of(tiled_mma, "gemm make_mma_atom make_tiled_mma")
-    | of(matrix_copies, "make_tiled_copy_A make_tiled_copy_B make_tiled_copy_C make_tiled_copy_S make_tiled_copy_D")
-    | of(matrix_copies, "make_tiled_copy_C_atom")
+    | of(
+        matrix_copies,
+        "make_tiled_copy_A make_tiled_copy_B make_tiled_copy_C make_tiled_copy_S make_tiled_copy_D "
+        "make_tiled_copy_C_atom",
+    )
     | {name: Annotation(f"cute.{name}", getattr(tiled_mma, name)) for name in ("TiledMma", "ThrMma", "MmaAtom")}
     | {"ThrCopy": Annotation("cute.ThrCopy", names.copying.ThrCopy)},
     "cute.testing": {"assert_": ignore},
     "cute.nvgpu": of(tiled_mma, "MmaUniversalOp OperandMajorMode")
     | {"CacheEvictionPriority": names.CUTE.CacheEvictionPriority, "common": names.NVGPU},
     "cute.nvgpu.cpasync": of(
-        tensor_maps, "CopyBulkTensorTileG2SOp CopyBulkTensorTileG2SMulticastOp CopyBulkTensorTileS2GOp"
-    )
-    | of(
-        tensor_maps, "CopyReduceBulkTensorTileS2GOp TmaInfo make_tiled_tma_atom tma_partition create_tma_multicast_mask"
+        tensor_maps,
+        "CopyBulkTensorTileG2SOp CopyBulkTensorTileG2SMulticastOp CopyBulkTensorTileS2GOp "
+        "CopyReduceBulkTensorTileS2GOp TmaInfo make_tiled_tma_atom tma_partition create_tma_multicast_mask",
     )
     | {"prefetch_descriptor": ignore},
     "cute.nvgpu.warp": of(tiled_mma, "MmaF16BF16Op MmaTF32Op")
     | of(matrix_copies, "LdMatrix8x8x16bOp StMatrix8x8x16bOp"),
     "cute.nvgpu.warpgroup": of(
-        warpgroup, "MmaF16BF16Op MmaF8Op make_smem_layout_atom SmemLayoutAtomKind fence commit_group"
+        warpgroup,
+        "MmaF16BF16Op MmaF8Op make_smem_layout_atom SmemLayoutAtomKind fence commit_group "
+        "wait_group OperandSource OperandMajorMode",
     )
-    | of(warpgroup, "wait_group OperandSource OperandMajorMode")
     | {"Field": tiled_mma.Field},
     "cutlass": of(intrinsics, "select_")
     | of(primitives, "make_array_view")
@@ -104,22 +108,14 @@ GIVEN = {
     "cutlass.pipeline": of(pipelines, "PipelineTmaStore pipeline_init_arrive pipeline_init_wait arrive arrive_and_wait")
     | {"helpers": names.PIPELINE},  # a module of it that kernels import some of the names from
     "cutlass.experimental.primitives": of(
-        primitives, "barrier_cta_sync barrier_cta_arrive bar_warp_sync elect_sync shfl_sync"
-    )
-    | of(
         primitives,
-        "vote_sync griddepcontrol mbarrier_init mbarrier_arrive mbarrier_arrive_expect_tx mbarrier_wait_parity",
+        "barrier_cta_sync barrier_cta_arrive bar_warp_sync elect_sync shfl_sync "
+        "vote_sync griddepcontrol mbarrier_init mbarrier_arrive mbarrier_arrive_expect_tx mbarrier_wait_parity "
+        "mbarrier_try_wait_parity barrier_cluster_arrive barrier_cluster_arrive_relaxed barrier_cluster_wait "
+        "barrier_cta_sync_aligned barrier_cluster_arrive_aligned barrier_cluster_wait_aligned cluster_ctarank "
+        "fence_sc_cluster mapa cp_async_bulk_shared_cluster_global cp_async_bulk_tensor_shared_cta_global "
+        "load_ext store_ext cvt_packfloat_f32 ldmatrix",
     )
-    | of(
-        primitives,
-        "mbarrier_try_wait_parity barrier_cluster_arrive barrier_cluster_arrive_relaxed barrier_cluster_wait",
-    )
-    | of(
-        primitives,
-        "barrier_cta_sync_aligned barrier_cluster_arrive_aligned barrier_cluster_wait_aligned cluster_ctarank",
-    )
-    | of(primitives, "fence_sc_cluster mapa cp_async_bulk_shared_cluster_global cp_async_bulk_tensor_shared_cta_global")
-    | of(primitives, "load_ext store_ext cvt_packfloat_f32 ldmatrix")
     | {
         "Shfl": Tokens("BFLY", "UP", "DOWN", "IDX"),
         "VoteSync": Tokens("ANY", "ALL", "BALLOT", "UNI"),
@@ -177,11 +173,10 @@ def _extend() -> None:
     cute, cutlass = vars(names.CUTE), names.CUTLASS
     for path, members in GIVEN.items():
         vars(_space(path)).update(members)
-    for name in ("make_swizzle", "make_layout", "make_ordered_layout", "Layout", "Tensor", "Pointer"):
+    for name in "make_swizzle make_layout make_ordered_layout Layout Tensor Pointer".split():
         object.__setattr__(cute["core"], name, cute[name])  # where cute defines them
     vars(cutlass).update(vector=cutlass.base_dsl.vector)
     vars(cutlass.utils).update(sm90=cutlass.utils.hopper_helpers)
-    cute |= swizzled.taking_composed(cute)
     cute |= {name: tiled_mma.with_layout(cute[name]) for name in ("size", "shape", "rank")}
     cute["copy_atom_call"] = names.copying.copy
     vars(cute["tensor"])["rank"] = cute["rank"]
@@ -189,12 +184,6 @@ def _extend() -> None:
     Pointer.load_elements, Pointer.store_elements = arrays.load_elements, arrays.store_elements
 
 
-PLACES = (
-    "cutlass.utils",
-    "cutlass.utils.distributed",
-    "cute.nvgpu.warpgroup",
-    "cute.nvgpu.warp",
-    "cutlass.utils.hopper_helpers",
-)
-PLACES += ("cutlass.experimental.cuda.tensor_map",)
+PLACES = "cutlass.utils cutlass.utils.distributed cute.nvgpu.warpgroup cute.nvgpu.warp".split()
+PLACES += ["cutlass.utils.hopper_helpers", "cutlass.experimental.cuda.tensor_map"]
 _extend()

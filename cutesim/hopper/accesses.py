@@ -32,33 +32,16 @@ def _pointer(x, dtype: DType) -> m.Pointer:
     return x if x.dtype is dtype else x.recast(dtype)
 
 
-def _vector_type(dtype) -> tuple[DType, int]:
-    return (dtype.dtype, dtype.count) if isinstance(dtype, VectorType) else (dtype, 1)
-
-
-def _order(sem, order=None) -> str | None:
+def _order(sem) -> str | None:
     """The memory order that a load or store asks for, in the PTX's words; None for an ordinary one."""
-    said = str(sem or order or "").rpartition(".")[2].lower()
+    said = str(sem or "").rpartition(".")[2].lower()
     return None if said in ("", "none", "weak") else said
 
 
-def read_vector(pointer: m.Pointer, count: int) -> list[Value]:
-    """`count` elements in one access, a power of two that makes at most 16 bytes."""
-    width = _width(pointer.dtype, count)
-    found = m.read(pointer, np.arange(count, dtype=np.int64), width)
-    return [Value(pointer.dtype, found[..., i]) for i in range(count)]
-
-
-def write_vector(pointer: m.Pointer, values: list) -> None:
-    shape = group().shape
-    new = np.stack([np.broadcast_to(convert(v, pointer.dtype).a, shape) for v in values], axis=-1)
-    m.write(pointer, np.arange(len(values), dtype=np.int64), new, _width(pointer.dtype, len(values)))
-
-
-def _width(dtype: DType, count: int) -> int:
-    if count & (count - 1):
-        return 1
-    return min(count, max(1, 16 // dtype.itemsize))
+def _vector(pointer: m.Pointer, count: int) -> tuple:
+    """The offsets of `count` neighbours, and how many of them one access moves: a power of two of at most 16 bytes."""
+    width = 1 if count & (count - 1) else min(count, max(1, 16 // pointer.dtype.itemsize))
+    return np.arange(count, dtype=np.int64), width
 
 
 def _own(pointer: m.Pointer, name: str) -> m.Pointer:
@@ -73,19 +56,18 @@ def _own(pointer: m.Pointer, name: str) -> m.Pointer:
 @lane_by_lane
 def load(ptr, dtype=None, *, sem=None, scope=None, **_):
     """The number at a pointer, or the vector."""
-    element, count = _vector_type(dtype if dtype is not None else ptr.dtype)
+    element = ptr.dtype if dtype is None else dtype
+    element, count = (element.dtype, element.count) if isinstance(element, VectorType) else (element, 1)
     pointer, order = _own(_pointer(ptr, element), "load"), _order(sem)
     if order is None:
-        values = read_vector(pointer, count)
-        return values[0] if count == 1 and not isinstance(dtype, VectorType) else Vector(values)
-    words = [_ordered_load(pointer + i if i else pointer, order, scope) for i in range(count)]
-    return words[0] if not isinstance(dtype, VectorType) else Vector(words)
-
-
-def _ordered_load(pointer: m.Pointer, order: str, scope) -> Value:
-    word = _word(pointer.dtype)
-    old = run_atomic("or", pointer.recast(word), convert(0, word), order, scope=scope)
-    return old.bitcast(pointer.dtype)
+        found = m.read(pointer, *_vector(pointer, count))
+        values = [Value(pointer.dtype, found[..., i]) for i in range(count)]
+    else:
+        word = _word(pointer.dtype)
+        places = ((pointer + i if i else pointer).recast(word) for i in range(count))
+        olds = [run_atomic("or", place, convert(0, word), order, scope=scope) for place in places]
+        values = [old.bitcast(pointer.dtype) for old in olds]
+    return Vector(values) if isinstance(dtype, VectorType) else values[0]
 
 
 @lane_by_lane
@@ -101,7 +83,9 @@ def store(ptr, val, *, sem=None, scope=None, **_) -> None:
         dtype = ptr.dtype if ptr.dtype.is_float == dtype.is_float else dtype
     pointer, order = _own(_pointer(ptr, dtype), "store"), _order(sem)
     if order is None:
-        write_vector(pointer, values)
+        new = [np.broadcast_to(convert(value, pointer.dtype).a, group().shape) for value in values]
+        offsets, width = _vector(pointer, len(values))
+        m.write(pointer, offsets, np.stack(new, axis=-1), width)
         return
     for i, value in enumerate(values):
         run_atomic("exch", pointer + i if i else pointer, convert(value, dtype), order, scope=scope)

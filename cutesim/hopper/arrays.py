@@ -27,7 +27,8 @@ from ..memory import pointers as m
 from ..memory.tensor import make_rmem_tensor, plain
 from ..values.numeric import DType, Value, constant_number, convert, scalar
 
-MEMORIES = {0: None, 1: Space.GMEM, 3: Space.SMEM, 7: Space.SMEM}  # by the numbers that LLVM's address spaces have
+# By the numbers that LLVM's address spaces have.
+MEMORIES = {0: None, 1: Space.GMEM, 3: Space.SMEM, 7: Space.SMEM}
 
 
 def _width(pointer: m.Pointer, count: int, alignment) -> int:
@@ -53,9 +54,10 @@ def store_elements(pointer: m.Pointer, vector: Vector, alignment=None) -> None:
 
 def inttoptr(value, mem_space, dtype: DType, **_) -> m.Pointer:
     """A pointer to the byte address `value`."""
-    space = MEMORIES.get(mem_space) if isinstance(mem_space, int) and not isinstance(mem_space, Space) else mem_space
-    if isinstance(mem_space, int) and mem_space not in MEMORIES and not isinstance(mem_space, Space):
+    is_number = isinstance(mem_space, int) and not isinstance(mem_space, Space)
+    if is_number and mem_space not in MEMORIES:
         raise not_simulated(f"inttoptr with mem_space={mem_space}")
+    space = MEMORIES[mem_space] if is_number else mem_space
     return m.pointer_at(dtype, value, None if space is Space.NONE else space)
 
 
@@ -130,7 +132,9 @@ class Array:
     def load(self, idx=0, vector_size=None, *, alignment=None, **more):
         _plain_access(more)
         place = self._at(self._first(idx))
-        return place.load() if vector_size is None else load_elements(place, vector_size, alignment or self.align)
+        if vector_size is None:
+            return place.load()
+        return load_elements(place, vector_size, alignment or self.align)
 
     def store(self, value, idx=0, vector_size=None, *, alignment=None, **more) -> None:
         _plain_access(more)
@@ -147,7 +151,8 @@ class Array:
 
 
 def _plain_access(options: dict) -> None:
-    said = [name for name, x in options.items() if x and name not in ("loc", "ip", "is_nontemporal", "is_invariant")]
+    harmless = ("loc", "ip", "is_nontemporal", "is_invariant")
+    said = [name for name, x in options.items() if x and name not in harmless]
     if said:
         raise not_simulated(f"cutlass.Array.load or store with {', '.join(said)}")
 

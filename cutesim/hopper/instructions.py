@@ -14,6 +14,7 @@ Source: the MLIR dialects' documentation (llvm, arith, math, nvvm). Anything els
 from __future__ import annotations
 
 import enum
+import math
 import re
 
 import numpy as np
@@ -63,15 +64,10 @@ class IntegerType:
         return TYPES[f"i{width}"]
 
 
-def vector_type(shape, dtype: DType, **_) -> VectorType:
-    count = 1
-    for extent in shape:
-        count *= extent
-    return VectorType(count, dtype)
-
-
 class VectorTypes:
-    get = staticmethod(vector_type)
+    @staticmethod
+    def get(shape, dtype: DType, **_) -> VectorType:
+        return VectorType(math.prod(shape), dtype)
 
 
 def plain_type(dtype: DType):
@@ -96,22 +92,13 @@ def bitcast(result, value, **_):
 # ---- arithmetic -----------------------------------------------------------------------------------------------------
 
 
-def _two(operator: str):
+def _two(operator: str, unsigned=False):
     def operate(a, b, **_):
-        return binary(operator, a, b)
-
-    return operate
-
-
-def _unsigned(x) -> Value:
-    value = scalar(x)
-    return value.bitcast({32: Uint32, 64: Uint64}[value.dtype.width])
-
-
-def _two_unsigned(operator: str):
-    def operate(a, b, **_):
-        result = binary(operator, _unsigned(a), _unsigned(b))
-        return result.bitcast(scalar(a).dtype)
+        if not unsigned:
+            return binary(operator, a, b)
+        values = [scalar(x) for x in (a, b)]
+        words = [value.bitcast({32: Uint32, 64: Uint64}[value.dtype.width]) for value in values]
+        return binary(operator, *words).bitcast(values[0].dtype)
 
     return operate
 
@@ -132,35 +119,29 @@ def extui(result: DType, a, **_) -> Value:
     return Value(result, bits.astype(result.carrier))
 
 
-def converted(result: DType, a, **_):
-    return convert(a, result)
-
-
 def chosen(condition, yes, no, **_):
     if hasattr(yes, "dtype") or hasattr(no, "dtype"):
         return select(scalar(condition).a != 0, scalar(yes), scalar(no))
     raise not_simulated("arith.select of other things than numbers")
 
 
-def maximum(a, b, **_):
-    return arithmetic.fmax(a, b, nan=True)
-
-
-def minimum(a, b, **_):
-    return arithmetic.fmin(a, b, nan=True)
+def converted(result: DType, a, **_):
+    return convert(a, result)
 
 
 _OPERATORS = "addf + subf - mulf * divf / addi + subi - muli * andi & ori | xori ^ shli << shrsi >> remsi % floordivsi //".split()
 ARITH = {
     **{name: _two(operator) for name, operator in zip(_OPERATORS[::2], _OPERATORS[1::2])},
-    **{name: _two_unsigned(operator) for name, operator in (("shrui", ">>"), ("divui", "//"), ("remui", "%"))},
+    "shrui": _two(">>", unsigned=True),
+    "divui": _two("//", unsigned=True),
+    "remui": _two("%", unsigned=True),
     **dict.fromkeys("extsi trunci extf truncf sitofp fptosi".split(), converted),
     "divsi": divsi,
     "extui": extui,
     "bitcast": bitcast,
     "select": chosen,
-    "maximumf": maximum,
-    "minimumf": minimum,
+    "maximumf": lambda a, b, **_: arithmetic.fmax(a, b, nan=True),
+    "minimumf": lambda a, b, **_: arithmetic.fmin(a, b, nan=True),
     "maxnumf": lambda a, b, **_: arithmetic.fmax(a, b),
     "minnumf": lambda a, b, **_: arithmetic.fmin(a, b),
 }

@@ -73,7 +73,8 @@ def _settled(parts, ftz) -> tuple:
 
 
 def fma_packed_f32x2(src_a, src_b, src_c, *, rnd=None, ftz=False, **_) -> tuple:
-    return _settled((mathops.fma(*each) for each in _pairs("fma_packed_f32x2", rnd, ftz, src_a, src_b, src_c)), ftz)
+    pairs = _pairs("fma_packed_f32x2", rnd, ftz, src_a, src_b, src_c)
+    return _settled((mathops.fma(*each) for each in pairs), ftz)
 
 
 def _packed(name: str, function):
@@ -162,7 +163,7 @@ def mul_wide(a, b, **_) -> Value:
 def mul_hi(a, b, **_) -> Value:
     x, y = scalar(a), scalar(b)
     product = x.a.astype(object) * y.a.astype(object)
-    return Value(x.dtype, np.vectorize(lambda p: p >> x.dtype.width, otypes=[object])(product).astype(x.dtype.carrier))
+    return Value(x.dtype, (product >> x.dtype.width).astype(x.dtype.carrier))
 
 
 def log2_of_pow2_int(a, **_) -> Value:
@@ -194,26 +195,17 @@ def div(x, y, fastmath=False, approx=False, ftz=False, full=False, rounding=None
     return result._like(result.dtype, flush(result.a)) if ftz and isinstance(result, Value) else result
 
 
-def _same(x, a):
-    return TensorSSA(Boolean, a, x.shape) if isinstance(x, TensorSSA) else Value(Boolean, a)
-
-
 def isfinite(x, *_, **__):
-    return _same(_wide(x), np.isfinite(_wide(x).a))
+    return _wide(x)._like(Boolean, np.isfinite(_wide(x).a))
 
 
 def isinf(x, *_, **__):
-    return _same(_wide(x), np.isinf(_wide(x).a))
-
-
-def _away_from_zero(a):
-    """To the nearest integer, halves away from zero."""
-    return np.trunc(a + np.copysign(0.5, a))
+    return _wide(x)._like(Boolean, np.isinf(_wide(x).a))
 
 
 log1p, trunc = mathops.elementwise("log1p", np.log1p), mathops.elementwise("trunc", np.trunc)
 roundeven = mathops.elementwise("roundeven", np.rint)
-round_away = mathops.elementwise("round_away", _away_from_zero)
+round_away = mathops.elementwise("round_away", lambda a: np.trunc(a + np.copysign(0.5, a)))
 
 
 def copysign(mag, sign, *_, **__):
@@ -228,9 +220,10 @@ def select_(condition, yes, no, **_):
     if not isinstance(condition, (Value, TensorSSA)):
         return yes if condition else no
     x, y = _wide(yes), _wide(no)
-    if x.dtype is not y.dtype and isinstance(yes, (Value, TensorSSA)) and not isinstance(no, (Value, TensorSSA)):
+    of_kernel = [isinstance(choice, (Value, TensorSSA)) for choice in (yes, no)]
+    if of_kernel == [True, False]:
         y = convert(y, x.dtype)
-    elif x.dtype is not y.dtype and isinstance(no, (Value, TensorSSA)) and not isinstance(yes, (Value, TensorSSA)):
+    elif of_kernel == [False, True]:
         x = convert(x, y.dtype)
     return nm.select(condition.a != 0, x, y)
 

@@ -28,7 +28,7 @@ from ..memory.pointers import read, write
 from ..memory.registers import Registers
 from ..memory.tensor import CoordinateTensor, Tensor, element_offsets
 from ..values.numeric import DType, constant_number
-from .tiled_mma import TiledMma
+from .tiled_mma import TiledMma, places
 
 ROW = 8  # elements of 16 bits in a matrix's row
 
@@ -46,9 +46,7 @@ class MatrixOp:
             raise refused(f"{self.name} moves elements of 16 bits, not {dtype}")
         return MatrixAtom(self, dtype)
 
-    @property
-    def loads(self) -> bool:
-        return self.name.startswith("Ld")
+    loads = property(lambda self: self.name.startswith("Ld"))
 
     @property
     def rows(self) -> Layout:
@@ -66,19 +64,20 @@ class MatrixOp:
         return Layout((32, (2, n)), (2, (1, 64)))
 
 
-def LdMatrix8x8x16bOp(transpose=False, num_matrices=1, **_) -> MatrixOp:
-    return _matrix_op("LdMatrix8x8x16bOp", transpose, num_matrices)
+def matrix_op(name: str):
+    """A stand-in for the DSL's class of that name."""
+
+    def make(transpose=False, num_matrices=1, **_) -> MatrixOp:
+        count = constant_number(num_matrices, "num_matrices")
+        if count not in (1, 2, 4):
+            raise refused(f"{name}: num_matrices is 1, 2 or 4, not {count}")
+        return MatrixOp(name, bool(transpose), count)
+
+    make.__name__ = make.__qualname__ = name
+    return make
 
 
-def StMatrix8x8x16bOp(transpose=False, num_matrices=1, **_) -> MatrixOp:
-    return _matrix_op("StMatrix8x8x16bOp", transpose, num_matrices)
-
-
-def _matrix_op(name, transpose, num_matrices) -> MatrixOp:
-    count = constant_number(num_matrices, "num_matrices")
-    if count not in (1, 2, 4):
-        raise refused(f"{name}: num_matrices is 1, 2 or 4, not {count}")
-    return MatrixOp(name, bool(transpose), count)
+LdMatrix8x8x16bOp, StMatrix8x8x16bOp = map(matrix_op, ("LdMatrix8x8x16bOp", "StMatrix8x8x16bOp"))
 
 
 @dataclass(frozen=True)
@@ -89,11 +88,7 @@ class MatrixAtom:
     dtype: DType
 
     value_type = property(lambda self: self.dtype)
-
-    @property
-    def values(self) -> int:
-        return 2 * self.op.num_matrices
-
+    values = property(lambda self: 2 * self.op.num_matrices)
     layout_src_tv = property(lambda self: self.op.rows if self.op.loads else self.op.registers)
     layout_dst_tv = property(lambda self: self.op.registers if self.op.loads else self.op.rows)
     layout_tv = property(lambda self: self.op.registers)
@@ -129,7 +124,7 @@ class MatrixAtom:
         g = group()
         lanes = (g.threads % 32 < ROW * self.op.num_matrices)[None, :, None]
         keep = np.broadcast_to(lanes, (1, len(g.threads), 1))
-        at_rows, at_values = _ids(self.op.rows), _ids(self.op.registers)
+        at_rows, at_values = places(self.op.rows), places(self.op.registers)
         shape, size = g.shape, ROW * ROW * self.op.num_matrices
         if self.op.loads:
             data = read(shared.pointer, row, ROW, keep)
@@ -145,13 +140,6 @@ class MatrixAtom:
 
 def _moved(data, source: DType, target: DType):
     return data if source is target else target.decode(source.encode(data).view(target.storage))
-
-
-@lru_cache(maxsize=64)
-def _ids(layout: Layout) -> np.ndarray:
-    """The element of each (lane, value)."""
-    lanes, values = la.size(layout[0]), la.size(layout[1])
-    return la.offsets(layout).reshape(values, lanes).T
 
 
 def _scattered(data: np.ndarray, at: np.ndarray, size: int, matrices: int) -> np.ndarray:
@@ -174,7 +162,7 @@ class TiledMatrixCopy(TiledCopy):
         return ThrMatrixCopy(self, thr_idx)
 
     def retile(self, tensor):
-        return retile(self, tensor)
+        return tensor.relaid(lambda layout: _retiled(layout, self.layout_tv, self.tiler_mn, self.atom.values))
 
     def run_copy(self, src, dst, **options) -> None:
         self.atom.run_copy(src, dst, **options)
@@ -193,9 +181,6 @@ class ThrMatrixCopy(ThrCopy):
 
     def partition_D(self, tensor, **_):
         return _partition(self.tiled, self.thread, tensor, self.tiled.atom.layout_dst_tv)
-
-    def retile(self, tensor):
-        return retile(self.tiled, tensor)
 
 
 @lru_cache(maxsize=1024)
@@ -217,13 +202,8 @@ def _parted(layout: Layout, tiled, target: Layout) -> Layout:
     divided = algebra.zipped_divide(layout, tiled.tiler_mn)
     sides = _thread_values(tiled, target)
     tile = divided[0]
-    return la.join(
-        (
-            algebra.composition(tile, sides[0]),
-            la.join(algebra.composition(tile, part) for part in la.modes(sides[1])),
-            *la.modes(divided[1]),
-        )
-    )
+    values = la.join(algebra.composition(tile, part) for part in la.modes(sides[1]))
+    return la.join((algebra.composition(tile, sides[0]), values, *la.modes(divided[1])))
 
 
 def _partition(tiled, thread, tensor, target: Layout):
@@ -256,15 +236,10 @@ def _upcast(layout: Layout, ratio: int) -> Layout:
             return la.join(map(walk, shape, stride))
         if stride == 0:
             return Layout(shape, 0)
-        return Layout(
-            -(-shape // -(-ratio // stride)), -(-stride // ratio) if stride % ratio == 0 or stride > ratio else 1
-        )
+        whole = stride % ratio == 0 or stride > ratio
+        return Layout(-(-shape // -(-ratio // stride)), -(-stride // ratio) if whole else 1)
 
     return walk(layout.shape, layout.stride)
-
-
-def retile(tiled, tensor):
-    return tensor.relaid(lambda layout: _retiled(layout, tiled.layout_tv, tiled.tiler_mn, tiled.atom.values))
 
 
 def _of_operand(which: str, modes: tuple):

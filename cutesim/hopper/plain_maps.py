@@ -80,12 +80,8 @@ def create_tensor_map_tiled(
     for memory in STATE.run.arguments:
         if memory.address <= address < memory.address + memory.array.nbytes:
             pointer = Pointer(memory, dtype, (address - memory.address) // dtype.itemsize, 16)
-            atom = TmaAtom(
-                CopyBulkTensorTileG2SOp(),
-                Tensor(pointer, Layout(dims, strides)),
-                tuple(zip(dims, strides)),
-                product(box),
-            )
+            tensor, dimensions = Tensor(pointer, Layout(dims, strides)), tuple(zip(dims, strides))
+            atom = TmaAtom(CopyBulkTensorTileG2SOp(), tensor, dimensions, product(box))
             return TensorMap(atom, box, SWIZZLES[word])
     raise fail("out of bounds", f"Out of bounds: the address {address} of a tensor map belongs to no argument")
 

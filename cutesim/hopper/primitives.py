@@ -20,6 +20,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from cutesim.trace import ShuffleKind
+
 from ..context import group, not_simulated, refuse_other, refused, wrong_kind
 from ..dialect import assembly, packed
 from ..dialect.dialects import Vector, VectorType
@@ -57,22 +59,16 @@ def elect_sync(*, membermask=warps.FULL_MASK, **_) -> Value:
 def shfl_sync(thread_mask, val, offset, mask_and_clamp, kind, *, return_value_and_is_valid=None, **_):
     if return_value_and_is_valid:
         raise not_simulated("shfl_sync with return_value_and_is_valid")
-    shuffle = {
-        "BFLY": warps.shuffle_sync_bfly,
-        "UP": warps.shuffle_sync_up,
-        "DOWN": warps.shuffle_sync_down,
-        "IDX": warps.shuffle_sync,
-    }[str(kind).rpartition(".")[2]]
-    return shuffle(val, offset, thread_mask, mask_and_clamp)
+    return warps.shuffle(val, offset, ShuffleKind[_word(kind)], thread_mask, mask_and_clamp)
 
 
 def vote_sync(mask, pred, kind, **_) -> Value:
-    vote = getattr(warps, f"vote_{str(kind).rpartition('.')[2].lower()}_sync")
+    vote = getattr(warps, f"vote_{_word(kind).lower()}_sync")
     return vote(convert(pred, Int32) != 0, mask)
 
 
 def griddepcontrol(kind, **_) -> None:
-    wait = str(kind).rpartition(".")[2] == "WAIT"
+    wait = _word(kind) == "WAIT"
     (barriers.griddepcontrol_wait if wait else barriers.griddepcontrol_launch_dependents)()
 
 
@@ -110,9 +106,9 @@ def mbarrier_try_wait_parity(addr, phase, *, time_limit=None, scope=None, order=
     return mbarrier_wait_parity(addr, phase, "TRY", scope=scope, order=order)
 
 
-barrier_cluster_arrive, barrier_cluster_arrive_relaxed = cluster.cluster_arrive, cluster.cluster_arrive_relaxed
-barrier_cluster_wait = cluster.cluster_wait
-barrier_cluster_arrive_aligned, barrier_cluster_wait_aligned = barrier_cluster_arrive, barrier_cluster_wait
+barrier_cluster_arrive = barrier_cluster_arrive_aligned = cluster.cluster_arrive
+barrier_cluster_arrive_relaxed = cluster.cluster_arrive_relaxed
+barrier_cluster_wait = barrier_cluster_wait_aligned = cluster.cluster_wait
 cluster_ctarank, fence_sc_cluster = cluster.block_idx_in_cluster, barriers.fence_acq_rel_cluster
 
 
@@ -135,9 +131,8 @@ def cp_async_bulk_tensor_shared_cta_global(
 
 def cp_async_bulk_shared_cluster_global(dst_mem, src_mem, mbar, size, **_) -> None:
     """`size` bytes, a multiple of 16, which count at `mbar`."""
-    assembly.bulk(
-        "cp_async_bulk_shared_cluster_global", pointer_of(dst_mem), pointer_of(src_mem), size, pointer_of(mbar)
-    )
+    target, source = pointer_of(dst_mem), pointer_of(src_mem)
+    assembly.bulk("cp_async_bulk_shared_cluster_global", target, source, size, pointer_of(mbar))
 
 
 # ---- loads, stores, conversions -------------------------------------------------------------------------------------
@@ -163,13 +158,8 @@ def cvt_packfloat_f32(src_a, src_b, src_c, to, *, rnd=None, sat=None, relu=None,
     kind, eight = _PAIRS.get(_word(to)), _word(to).startswith("E")
     if rnd is None:
         raise refused("cvt_packfloat_f32 needs rnd")
-    if (
-        kind is None
-        or _word(rnd) != "RN"
-        or not (isinstance(src_c, int) and src_c == 0)
-        or extract_hi
-        or eight != (sat is not None)
-    ):
+    other = _word(rnd) != "RN" or extract_hi or eight != (sat is not None)
+    if kind is None or other or not (isinstance(src_c, int) and src_c == 0):
         raise not_simulated(f"cvt_packfloat_f32 to {_word(to)}, as it is called here,")
     words = ["rn", *(["satfinite"] if eight else []), *(["relu"] if relu else []), kind, "f32"]
     return convert(packed.convert(words, [src_a, src_b], lambda x, dtype: convert(x, Float32)), Int32)

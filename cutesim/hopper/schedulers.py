@@ -8,12 +8,15 @@ Not covered: swizzled rasterisation, dynamic and grouped schedulers.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 
 from ..context import not_simulated, refused
 from ..layouts import layout as la
 from ..values.numeric import Int32, Value, constant_number, convert
 from ..values.placeholders import Token
+from .tiled_mma import OperandMajorMode
 
 # ---- how matrices lie -----------------------------------------------------------------------------------------------
 
@@ -39,8 +42,6 @@ class Member(Token):
 
     def mma_major_mode(self):
         """The operand's major mode for A and B alike: K for a row-major matrix."""
-        from .tiled_mma import OperandMajorMode
-
         return OperandMajorMode.K if self.name == "ROW_MAJOR" else OperandMajorMode.MN
 
     sm90_mma_major_mode = mma_major_mode
@@ -83,11 +84,12 @@ class PersistentTileSchedulerParams:
         return (*self.cluster_shape_mn, least)
 
 
+@dataclass(eq=False)
 class WorkTileInfo:
-    _carries_values = True
+    tile_idx: tuple
+    is_valid_tile: Value
 
-    def __init__(self, tile_idx, is_valid_tile):
-        self.tile_idx, self.is_valid_tile = tile_idx, is_valid_tile
+    _carries_values = True
 
     def _copied(self) -> WorkTileInfo:
         return self
@@ -97,21 +99,25 @@ class WorkTileInfo:
         return WorkTileInfo(at, join("is_valid_tile", self.is_valid_tile, other.is_valid_tile))
 
 
+@dataclass(eq=False)
 class StaticPersistentTileScheduler:
     """Cluster i works on tiles i, i + clusters, i + 2 clusters, ..."""
 
-    _carries_values = True
+    params: PersistentTileSchedulerParams
+    clusters: Value
+    current: Value
+    cta: tuple
+    executed: Value
 
-    def __init__(self, params, clusters, current, cta, executed):
-        self.params, self.clusters, self.current, self.cta, self.executed = params, clusters, current, cta, executed
+    _carries_values = True
 
     @classmethod
     def create(cls, params, block_idx, grid_dim, **_):
         size = params.cluster_shape_mn[0] * params.cluster_shape_mn[1]
         blocks = grid_dim[0] * grid_dim[1] * grid_dim[2]
         bx, by, bz = (convert(b, Int32) for b in block_idx)
-        cm, cn = params.cluster_shape_mn
-        return cls(params, convert(blocks, Int32) // size, bz, (bx % cm, by % cn, convert(0, Int32)), convert(0, Int32))
+        (cm, cn), zero = params.cluster_shape_mn, convert(0, Int32)
+        return cls(params, convert(blocks, Int32) // size, bz, (bx % cm, by % cn, zero), zero)
 
     @staticmethod
     def get_grid_shape(params, max_active_clusters, **_):
@@ -137,13 +143,11 @@ class StaticPersistentTileScheduler:
     num_tiles_executed = property(lambda self: self.executed)
 
     def _copied(self) -> StaticPersistentTileScheduler:
-        return StaticPersistentTileScheduler(self.params, self.clusters, self.current, self.cta, self.executed)
+        return replace(self)
 
     def _joined(self, other, join) -> StaticPersistentTileScheduler:
         current = join("current", self.current, other.current)
-        return StaticPersistentTileScheduler(
-            self.params, self.clusters, current, self.cta, join("executed", self.executed, other.executed)
-        )
+        return replace(self, current=current, executed=join("executed", self.executed, other.executed))
 
 
 class HardwareInfo:

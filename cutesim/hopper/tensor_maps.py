@@ -21,17 +21,18 @@ contiguous mode is not the tensor's.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
 
 from cutesim.trace import SMEM_BLOCK_BITS, Op, Space
 
-from ..context import STATE, WARP, fail, group, here, not_simulated, refuse_other, refused
+from ..context import STATE, WARP, fail, group, not_simulated, refuse_other, refused
 from ..layouts import layout as la
 from ..layouts import layout_algebra as algebra
 from ..layouts.layout import Basis, Layout
-from ..machine.asynchronous import Transfer, issue, require_alive
+from ..machine.asynchronous import BulkMove, Transfer, issue, require_alive
 from ..machine.copying import CopyOp
 from ..machine.mbarriers import find
 from ..memory import pointers as m
@@ -75,15 +76,11 @@ class TmaAtom:
     values: int  # of the tile of one instruction
     shares: int = 1  # of which each of so many blocks loads its share, for all of them
 
-    @property
-    def dtype(self):
-        return self.tensor.dtype
+    dtype = property(lambda self: self.tensor.dtype)
 
     value_type = dtype
 
-    @property
-    def loads(self) -> bool:
-        return "G2S" in self.op.name
+    loads = property(lambda self: "G2S" in self.op.name)
 
     def set(self, *_, **__):
         return self
@@ -120,7 +117,8 @@ def elected() -> list:
     """(block, thread) within the group of one lane a warp, of the warps that are here."""
     g = group()
     active = g.active().reshape(len(g.blocks), -1, WARP)
-    return [(int(b), int(w) * WARP + int(active[b, w].argmax())) for b, w in zip(*np.nonzero(active.any(axis=2)))]
+    there = np.argwhere(active.any(axis=2)).tolist()
+    return [(b, w * WARP + int(active[b, w].argmax())) for b, w in there]
 
 
 class TmaInfo(tuple):
@@ -165,7 +163,8 @@ def make_tiled_tma_atom(
     _require_strides(gmem_tensor, [leaves[p] for p in paths[1:]])
     number = {path: i for i, path in enumerate(paths)}
     strides = _numbered(layout.shape, (), number)
-    atom = TmaAtom(op, gmem_tensor, tuple((int(e), int(s)) for e, s in map(leaves.get, paths)), box, int(num_multicast))
+    dimensions = tuple((int(e), int(s)) for e, s in map(leaves.get, paths))
+    atom = TmaAtom(op, gmem_tensor, dimensions, box, int(num_multicast))
     return TmaInfo((atom, CoordinateTensor((0,) * len(paths), Layout(layout.shape, strides))))
 
 
@@ -262,19 +261,14 @@ def create_tma_multicast_mask(cta_layout_vmnk, cta_coord_vmnk, mcast_mode: int, 
 # ---- one copy -------------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class Move:
-    """A tile's elements, read and written as late as is legal."""
+@dataclass(eq=False)
+class TileMove(BulkMove):
+    """A tile's elements, of which some may lie outside of the tensor."""
 
-    source_flat: np.ndarray
-    source: np.ndarray
-    target_flat: np.ndarray
-    target: np.ndarray
-    inside: np.ndarray  # which elements lie in the tensor
-    dtype: object
+    inside: np.ndarray | None = None  # which elements lie in the tensor
+    dtype: object = None
     reduce: object = None
-    data: np.ndarray | None = None
-    zeros: bool = False  # where they do not, zeros are written
+    zeros: bool = False  # are written where they lie outside
 
     def read(self) -> None:
         if self.data is None:
@@ -302,10 +296,12 @@ class Tile:
         g, pointer = group(), atom.tensor.pointer
         places = la.offsets(coordinates.layout)
         at = [_of_lane(base, g, b, t) for base in coordinates.base]
-        columns = [at[d] + (places[:, d] if places.ndim == 2 and d < places.shape[1] else 0) for d in range(len(at))]
+        steps = places.T if places.ndim == 2 else ()
+        columns = [a + step for a, step in itertools.zip_longest(at, steps[: len(at)], fillvalue=0)]
         whole = la.size(shared.layout)
         moved = np.arange(whole) % atom.values < atom.values // atom.shares
-        columns, count = [np.broadcast_to(column, (whole,))[moved] for column in columns], int(moved.sum())
+        columns = [np.broadcast_to(column, (whole,))[moved] for column in columns]
+        count = int(moved.sum())
         self.inside = np.ones(count, bool)
         self.global_index = np.full(count, _of_lane(pointer.offset, g, b, t), np.int64)
         for column, (extent, stride) in zip(columns, atom.dimensions):
@@ -315,9 +311,7 @@ class Tile:
         self.shared_index = permuted(shared.pointer, self.plain_index)
         self._require_room()
 
-    @property
-    def size(self) -> int:
-        return self.atom.dtype.itemsize
+    size = property(lambda self: self.atom.dtype.itemsize)
 
     def _require_room(self) -> None:
         memory = self.shared.pointer.memory
@@ -363,17 +357,17 @@ class Tile:
                 raise fail(
                     "cluster", f"mcast_mask={bits & 0xFFFF:#x} names blocks that the cluster of {size} does not have"
                 )
-        offset = int(np.broadcast_to(np.asarray(barrier.offset) * barrier.dtype.itemsize, g.shape)[self.b, self.t])
-        where, block = here(), int(g.blocks[self.b])
+        offset = _of_lane(barrier.offset, g, self.b, self.t) * barrier.dtype.itemsize
+        block = int(g.blocks[self.b])
         source = memory.flat(self.atom.dtype)
         for target in rows:
             find(target, offset, self.atom.op.name)
             require_alive(target)
             flat, index = self._flat(target)
-            move = Move(source, self.global_index, flat, index, self.inside, self.atom.dtype, zeros=True)
+            move = TileMove(source, self.global_index, flat, index, inside=self.inside, zeros=True)
             steps = self._record(target, (int(g.launch.row_blocks[target]) << SMEM_BLOCK_BITS) | offset)
             nbytes = len(index) * self.size
-            issue(Transfer(move.write, nbytes, target, offset, target, block, where, steps, g.launch, g))
+            issue(Transfer(move.write, nbytes, target, offset, target, block, steps))
 
     def store(self) -> None:
         self._touches(Op.STORE)
@@ -384,15 +378,8 @@ class Tile:
         if reduces and kind not in _REDUCE:
             raise not_simulated(f"{self.atom.op.name} with {kind}")
         flat, index = self._flat(self._row())
-        move = Move(
-            flat,
-            index,
-            memory.flat(self.atom.dtype),
-            self.global_index,
-            self.inside,
-            self.atom.dtype,
-            reduce=_REDUCE[kind] if reduces else None,
-        )
+        how = {"inside": self.inside, "dtype": self.atom.dtype, "reduce": _REDUCE[kind] if reduces else None}
+        move = TileMove(flat, index, memory.flat(self.atom.dtype), self.global_index, **how)
         self._record(self._row(), -1, reduces)
         g.bulk_open.append(move)
         if g.warp < 0:
@@ -419,19 +406,10 @@ class Tile:
                 continue
             near, far = np.where(lane, at, -1), np.where(lane, there, -1)
             space = Space.GMEM if not loads else Space.SMEM if row == self._row() else Space.DSMEM
-            steps.append(
-                record_event(
-                    Op.BULK_COPY,
-                    mask=lane,
-                    space=space,
-                    tensor=own if loads else other,
-                    nbytes=REDUCES if reduces else 0,
-                    addresses=near if loads else far,
-                    sources=(far if inside else None) if loads else near,
-                    arg=(end - begin) * self.size,
-                    arg2=barrier,
-                )
-            )
+            ends = (near, far if inside else None) if loads else (far, near)
+            facts = {"addresses": ends[0], "sources": ends[1], "arg": (end - begin) * self.size, "arg2": barrier}
+            facts |= {"tensor": own if loads else other, "nbytes": REDUCES if reduces else 0}
+            steps.append(record_event(Op.BULK_COPY, mask=lane, space=space, **facts))
         return steps
 
     def _runs(self) -> list:

@@ -23,7 +23,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..context import STATE, group, not_simulated, refused
+from ..context import group, not_simulated, refused
 from ..layouts import layout as la
 from ..layouts import layout_algebra as algebra
 from ..layouts.layout import Layout
@@ -34,7 +34,8 @@ from ..memory.tensor import CoordinateTensor, Tensor, as_layout, element_offsets
 from ..values.numeric import BFloat16, DType, Float16, Float32, Int32, Value
 from ..values.placeholders import Tokens
 
-OperandMajorMode, OperandSource, Field = Tokens("MN", "K"), Tokens("RMEM", "SMEM"), Tokens("ACCUMULATE")
+OperandMajorMode, OperandSource = Tokens("MN", "K"), Tokens("RMEM", "SMEM")
+Field = Tokens("ACCUMULATE")
 
 
 @dataclass(frozen=True)
@@ -52,34 +53,27 @@ class MmaOp:
     acc_dtype: DType
     shared_a: bool = False  # operands lie in shared memory
     shared_b: bool = False
-    start: object = None  # what cute.gemm calls to start the products, where they go on beside the threads
-
-
-def _layout(shape, stride) -> Layout:
-    return Layout(shape, stride)
+    # what cute.gemm calls to start the products, where they go on beside the threads
+    start: object = None
 
 
 def MmaUniversalOp(abacc_dtype: DType, **_) -> MmaOp:
-    one = _layout((1, 1), (0, 0))
+    one = Layout((1, 1), (0, 0))
     return MmaOp("MmaUniversalOp", (1, 1, 1), 1, one, one, one, abacc_dtype, abacc_dtype, abacc_dtype)
 
 
-_QUADS_C = _layout(((4, 8), (2, 2)), ((32, 1), (16, 8)))
+_QUADS_C = Layout(((4, 8), (2, 2)), ((32, 1), (16, 8)))
 
 
 def MmaF16BF16Op(ab_dtype: DType, acc_dtype: DType, shape_mnk, **_) -> MmaOp:
     shape = tuple(shape_mnk)
-    if (
-        ab_dtype not in (Float16, BFloat16)
-        or acc_dtype not in (Float32, Float16)
-        or (ab_dtype, acc_dtype) == (BFloat16, Float16)
-    ):
+    if (ab_dtype, acc_dtype) not in ((Float16, Float32), (Float16, Float16), (BFloat16, Float32)):
         raise refused(f"warp.MmaF16BF16Op has no product of {ab_dtype} in {acc_dtype}")
     if shape == (16, 8, 16):
-        a = _layout(((4, 8), (2, 2, 2)), ((32, 1), (16, 8, 128)))
-        b = _layout(((4, 8), (2, 2)), ((16, 1), (8, 64)))
+        a = Layout(((4, 8), (2, 2, 2)), ((32, 1), (16, 8, 128)))
+        b = Layout(((4, 8), (2, 2)), ((16, 1), (8, 64)))
     elif shape == (16, 8, 8):
-        a, b = _QUADS_C, _layout(((4, 8), 2), ((16, 1), 8))
+        a, b = _QUADS_C, Layout(((4, 8), 2), ((16, 1), 8))
     else:
         raise refused(f"warp.MmaF16BF16Op has the shapes (16, 8, 8) and (16, 8, 16), not {shape}")
     return MmaOp("MmaF16BF16Op", shape, 32, a, b, _QUADS_C, ab_dtype, ab_dtype, acc_dtype)
@@ -88,10 +82,10 @@ def MmaF16BF16Op(ab_dtype: DType, acc_dtype: DType, shape_mnk, **_) -> MmaOp:
 def MmaTF32Op(shape_mnk, **_) -> MmaOp:
     shape = tuple(shape_mnk)
     if shape == (16, 8, 8):
-        a = _layout(((4, 8), (2, 2)), ((16, 1), (8, 64)))
-        b = _layout(((4, 8), 2), ((8, 1), 32))
+        a = Layout(((4, 8), (2, 2)), ((16, 1), (8, 64)))
+        b = Layout(((4, 8), 2), ((8, 1), 32))
     elif shape == (16, 8, 4):
-        a, b = _layout(((4, 8), 2), ((16, 1), 8)), _layout(((4, 8), 1), ((8, 1), 0))
+        a, b = Layout(((4, 8), 2), ((16, 1), 8)), Layout(((4, 8), 1), ((8, 1), 0))
     else:
         raise refused(f"warp.MmaTF32Op has the shapes (16, 8, 4) and (16, 8, 8), not {shape}")
     return MmaOp("MmaTF32Op", shape, 32, a, b, _QUADS_C, Float32, Float32, Float32)
@@ -105,10 +99,11 @@ class MmaAtom:
     op: MmaOp
 
     shape_mnk = property(lambda self: self.op.shape_mnk)
+    thr_id = property(lambda self: _threads(self.op))
 
-    @property
-    def thr_id(self) -> Layout:
-        return Layout(self.op.threads, 1 if self.op.threads > 1 else 0)
+
+def _threads(op: MmaOp) -> Layout:
+    return Layout(op.threads, 1 if op.threads > 1 else 0)
 
 
 def make_mma_atom(op: MmaOp, **_) -> MmaAtom:
@@ -123,29 +118,20 @@ class TiledMma:
     def __init__(self, op: MmaOp, atom_layout: Layout, permutation: tuple):
         self.op, self.atom_layout, self.permutation = op, atom_layout, permutation
         self.fields = {}
-        first = Layout(op.threads, 1 if op.threads > 1 else 0)
-        whole = algebra.logical_product(first, atom_layout) if op.threads > 1 else la.join((first, atom_layout))
+        first = _threads(op)
+        whole = la.join((first, atom_layout))
+        if op.threads > 1:
+            whole = algebra.logical_product(first, atom_layout)
         self.thr_layout_vmnk = la.join((whole[0], *la.modes(whole[1])))
 
-    @property
-    def size(self) -> int:
-        return la.size(self.thr_layout_vmnk)
-
+    size = property(lambda self: la.size(self.thr_layout_vmnk))
     shape_mnk = property(lambda self: self.op.shape_mnk)
     partition_shape = property(lambda self: self.permutation)
 
-    def _extent(self, i: int) -> int:
-        tile = self.permutation[i]
-        if tile is not None:
-            return la.size(tile) if isinstance(tile, Layout) else int(tile)
-        return self.op.shape_mnk[i] * la.size(self.thr_layout_vmnk[i + 1])
-
-    @property
-    def tile_mnk(self) -> tuple:
-        return tuple(self._extent(i) for i in range(3))
-
     def get_tile_size(self, mode: int) -> int:
-        return self._extent(mode)
+        return _extent(self.op, self.thr_layout_vmnk, self.permutation, mode)
+
+    tile_mnk = property(lambda self: tuple(map(self.get_tile_size, range(3))))
 
     def get_slice(self, thr_idx) -> ThrMma:
         return ThrMma(self, thr_idx)
@@ -162,27 +148,19 @@ class TiledMma:
     def tv_layout(self, which: str) -> Layout:
         return _tiled_tv(self.op, self.thr_layout_vmnk, self.permutation, which)
 
-    tv_layout_A_tiled = property(lambda self: self.tv_layout("A"))
-    tv_layout_B_tiled = property(lambda self: self.tv_layout("B"))
-    tv_layout_C_tiled = property(lambda self: self.tv_layout("C"))
+    def _make_fragment(self, x, which: str):
+        """Registers for an operand or the sums; for an operand in shared memory, descriptors."""
+        op = self.op
+        dtypes = {"A": op.a_dtype, "B": op.b_dtype, "C": op.acc_dtype}
+        shared = {"A": op.shared_a, "B": op.shared_b, "C": False}
+        return _fragment(x, dtypes[which], shared[which], which)
 
-    def make_fragment_A(self, a, **_):
-        return _fragment(a, self.op.a_dtype, self.op.shared_a, "A")
+    def part(self, layout: Layout, which: str) -> Layout:
+        return _threads_and_fragments(layout, self.op, self.thr_layout_vmnk, self.permutation, which)
 
-    def make_fragment_B(self, b, **_):
-        return _fragment(b, self.op.b_dtype, self.op.shared_b, "B")
-
-    def make_fragment_C(self, c, **_):
-        return _fragment(c, self.op.acc_dtype, False, "C")
-
-    def partition_shape_A(self, shape_mk, **_):
-        return _partition_shape(self, shape_mk, "A")
-
-    def partition_shape_B(self, shape_nk, **_):
-        return _partition_shape(self, shape_nk, "B")
-
-    def partition_shape_C(self, shape_mn, **_):
-        return _partition_shape(self, shape_mn, "C")
+    def _partition_shape(self, shape, which: str) -> tuple:
+        values, rest = self.part(la.make_layout(tuple(shape)), which)[1].shape
+        return (values, *rest)
 
 
 def make_tiled_mma(op_or_atom, atom_layout_mnk=(1, 1, 1), permutation_mnk=None, **_) -> TiledMma:
@@ -214,20 +192,23 @@ def _threads_and_fragments(layout: Layout, op: MmaOp, thr_layout: Layout, permut
     by_thread = algebra.logical_divide(rest, tuple(la.size(thr_layout[i + 1]) for i in modes))
     threads = la.join(by_thread[i][0] for i in range(2))
     rests = la.join(by_thread[i][1] for i in range(2))
-    extra = [divided[i] for i in range(2, la.rank(divided))]
-    return la.join((la.join((per_atom[0], threads)), la.join((per_atom[1], la.join((*la.modes(rests), *extra))))))
+    rest = la.join((*la.modes(rests), *la.modes(divided)[2:]))
+    return la.join((la.join((per_atom[0], threads)), la.join((per_atom[1], rest))))
+
+
+def _extent(op: MmaOp, thr_layout: Layout, permutation: tuple, i: int) -> int:
+    """How much of one mode of M, N, K a whole tiled product has."""
+    tile = permutation[i]
+    if tile is None:
+        return op.shape_mnk[i] * la.size(thr_layout[i + 1])
+    return la.size(tile) if isinstance(tile, Layout) else int(tile)
 
 
 @lru_cache(maxsize=512)
 def _tiled_tv(op: MmaOp, thr_layout: Layout, permutation: tuple, which: str) -> Layout:
     """(thread, value) -> index in the tile of one whole tiled product."""
     modes = _MODES[which]
-    sizes = []
-    for i in modes:
-        tile = permutation[i]
-        own = op.shape_mnk[i] * la.size(thr_layout[i + 1])
-        sizes.append(own if tile is None else la.size(tile) if isinstance(tile, Layout) else int(tile))
-    reference = la.make_layout(tuple(sizes))
+    reference = la.make_layout(tuple(_extent(op, thr_layout, permutation, i) for i in modes))
     parted = _threads_and_fragments(reference, op, thr_layout, permutation, which)
     # (thread of the atom, (threads of both modes)) from all threads: those along the third mode do the same.
     shape = [la.size(thr_layout[j]) for j in range(4)]
@@ -236,9 +217,8 @@ def _tiled_tv(op: MmaOp, thr_layout: Layout, permutation: tuple, which: str) -> 
     for i in modes:
         strides[i] = step
         step *= shape[i + 1]
-    every = Layout(
-        (shape[0], *(shape[i + 1] for i in range(3))), (1, *(0 if i == missing else strides[i] for i in range(3)))
-    )
+    strides[missing] = 0
+    every = Layout(tuple(shape), (1, *(strides[i] for i in range(3))))
     index = algebra.composition(every, algebra.right_inverse(thr_layout))
     flat = la.join((parted[0][0], *la.modes(parted[0][1])))
     threads = algebra.composition(flat, index)
@@ -266,24 +246,12 @@ class ThrMma:
     tiled: TiledMma
     thread: object
 
-    def partition_A(self, tensor, **_):
-        return self._partition(tensor, "A")
-
-    def partition_B(self, tensor, **_):
-        return self._partition(tensor, "B")
-
-    def partition_C(self, tensor, **_):
-        return self._partition(tensor, "C")
-
     def _partition(self, tensor, which: str):
-        tiled = self.tiled
-        op = tiled.op
-        whole = tensor.relaid(
-            lambda layout: _threads_and_fragments(layout, op, tiled.thr_layout_vmnk, tiled.permutation, which)
-        )
-        v, *mnk = _coordinates(tiled.thr_layout_vmnk, self.thread)
-        place = ((v, tuple(mnk[i] for i in _MODES[which])), (None, (None,) * la.rank(whole.layout.shape[1][1])))
-        return whole[_as_values(place)]
+        whole = tensor.relaid(lambda layout: self.tiled.part(layout, which))
+        v, *mnk = _coordinates(self.tiled.thr_layout_vmnk, self.thread)
+        thread = v, tuple(mnk[i] for i in _MODES[which])
+        every = None, (None,) * la.rank(whole.layout.shape[1][1])
+        return whole[_as_values((thread, every))]
 
     def __getattr__(self, name: str):
         if name.startswith(("make_fragment", "partition_shape", "shape_mnk", "op")):
@@ -297,12 +265,22 @@ def _as_values(x):
     return Value(Int32, x.astype(np.int32)) if isinstance(x, np.ndarray) else x
 
 
-def _partition_shape(tiled: TiledMma, shape, which: str):
-    parted = _threads_and_fragments(
-        la.make_layout(tuple(shape)), tiled.op, tiled.thr_layout_vmnk, tiled.permutation, which
-    )
-    values, rest = parted[1].shape
-    return (values, *rest)
+def _of_operand(name: str, which: str):
+    """`make_fragment_A` and so on: a method for one operand, or for the sums."""
+
+    def call(self, x, **_):
+        return getattr(self, f"_{name}")(x, which)
+
+    call.__name__ = call.__qualname__ = f"{name}_{which}"
+    return call
+
+
+for _which in "ABC":
+    _tv = property(lambda self, which=_which: self.tv_layout(which))
+    setattr(TiledMma, f"tv_layout_{_which}_tiled", _tv)
+    for _name in ("make_fragment", "partition_shape"):
+        setattr(TiledMma, f"{_name}_{_which}", _of_operand(_name, _which))
+    setattr(ThrMma, f"partition_{_which}", _of_operand("partition", _which))
 
 
 class Descriptors:
@@ -311,17 +289,9 @@ class Descriptors:
     def __init__(self, tensor: Tensor):
         self.tensor = tensor
 
-    @property
-    def shape(self):
-        return (1, *self.tensor.shape[1:])
-
-    @property
-    def layout(self) -> Layout:
-        return la.join((Layout(1, 0), *la.modes(self.tensor.layout)[1:]))
-
-    @property
-    def element_type(self):
-        return self.tensor.dtype
+    shape = property(lambda self: (1, *self.tensor.shape[1:]))
+    layout = property(lambda self: la.join((Layout(1, 0), *la.modes(self.tensor.layout)[1:])))
+    element_type = property(lambda self: self.tensor.dtype)
 
     dtype = element_type
 
@@ -400,9 +370,8 @@ def _values(tensor: Tensor) -> np.ndarray:
     shape = [la.product(part) for part in tensor.shape]
     data = read(tensor.pointer, element_offsets(tensor.layout), 1)
     data = np.broadcast_to(data, (*group().shape, data.shape[-1]))
-    return (
-        data.reshape(*group().shape, *reversed(shape)).transpose(0, 1, *range(1 + len(shape), 1, -1)).astype(np.float64)
-    )
+    data = data.reshape(*group().shape, *reversed(shape))
+    return data.transpose(0, 1, *range(1 + len(shape), 1, -1)).astype(np.float64)
 
 
 def _store(tensor: Tensor, values: np.ndarray) -> None:
@@ -411,8 +380,8 @@ def _store(tensor: Tensor, values: np.ndarray) -> None:
 
 
 @lru_cache(maxsize=64)
-def _places(layout: Layout) -> tuple:
-    """The column-major index of each (thread, value)."""
+def places(layout: Layout) -> np.ndarray:
+    """The column-major index of each (thread, value), or its element."""
     threads, values = la.size(layout[0]), la.size(layout[1])
     return la.offsets(layout).reshape(values, threads).T
 
@@ -421,39 +390,30 @@ def instruction(op: MmaOp, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.nd
     """(B, T, values of C, M, N) from (B, T, values of A, M), (B, T, values of B, N) and C, every instruction of a warp at once."""
     if op.threads == 1:
         return (a[:, :, 0, :, None] * b[:, :, 0, None, :])[:, :, None] + c
-    _require_warps(op)
+    require_all(0xFFFFFFFF, op.name)
     m, n, k = op.shape_mnk
     if op.name == "MmaTF32Op":
         a, b = _tf32(a), _tf32(b)
-    matrices = [
-        _gather(x, places, size)
-        for x, places, size in ((a, _places(op.a), m * k), (b, _places(op.b), n * k), (c, _places(op.c), m * n))
-    ]
+    operands = (a, op.a, m * k), (b, op.b, n * k), (c, op.c, m * n)
+    matrices = [_gather(x, places(layout), size) for x, layout, size in operands]
     whole_a = matrices[0].reshape(*matrices[0].shape[:3], k, m)  # (B, warps, M rest, k, m)
     whole_b = matrices[1].reshape(*matrices[1].shape[:3], k, n)
     product = np.einsum("bwmki,bwnkj->bwmnij", whole_a, whole_b)
     before = matrices[2].reshape(*matrices[2].shape[:4], n, m).swapaxes(-1, -2)
     total = op.acc_dtype.round(product + before).astype(np.float64)
     flat = total.swapaxes(-1, -2).reshape(*total.shape[:4], m * n)
-    spread = flat[..., _places(op.c)]  # (B, warps, M, N, threads, values)
+    spread = flat[..., places(op.c)]  # (B, warps, M, N, threads, values)
     result = spread.transpose(0, 1, 4, 5, 2, 3)
     return result.reshape(result.shape[0], -1, *result.shape[3:])
 
 
-def _gather(x: np.ndarray, places: np.ndarray, size: int) -> np.ndarray:
+def _gather(x: np.ndarray, at: np.ndarray, size: int) -> np.ndarray:
     """(B, warps, rest ..., elements of the matrix) from (B, T, values, rest ...)."""
-    threads = places.shape[0]
-    parts = x.reshape(x.shape[0], -1, threads, *x.shape[2:])
+    parts = x.reshape(x.shape[0], -1, len(at), *x.shape[2:])
     parts = parts.transpose(0, 1, *range(4, parts.ndim), 2, 3)
     out = np.zeros((*parts.shape[:-2], size))
-    out[..., places] = parts
+    out[..., at] = parts
     return out
-
-
-def _require_warps(op: MmaOp) -> None:
-    require_all(0xFFFFFFFF, op.name)
-    if STATE.run.recorder is not None:
-        return
 
 
 def _tf32(a: np.ndarray) -> np.ndarray:

@@ -42,10 +42,10 @@ from .tiled_mma import (
     OperandSource,
     TiledMma,
     _check_types,
-    _places,
     _store,
     _values,
     make_tiled_mma,
+    places,
 )
 
 _BYTES = {"INTER": 16, "SW32": 32, "SW64": 64, "SW128": 128}
@@ -132,9 +132,10 @@ def wait_group(n, **_) -> None:
         done = groups.pop(0)
         for product in done:
             product.run()
-        for product in done:
-            if not any(p.d.pointer.memory is product.d.pointer.memory for later in groups for p in later):
-                product.d.pointer.memory.pending = None
+        later = [product.d.pointer.memory for products in groups for product in products]
+        for memory in (product.d.pointer.memory for product in done):
+            if not any(memory is other for other in later):
+                memory.pending = None
     record_event(Op.SYNC_WARP)  # it is .sync.aligned: each lane goes on once all have come
 
 
@@ -149,21 +150,21 @@ def issue(tiled: TiledMma, d, a, b, c) -> None:
     g, op = group(), tiled.op
     if not isinstance(b, Descriptors) or (op.shared_a and not isinstance(a, Descriptors)):
         raise refused(f"{op.name} takes descriptors of shared memory: make_fragment_A and make_fragment_B give them")
-    if not op.shared_a and not isinstance(getattr(getattr(a, "pointer", None), "memory", None), Registers):
+    in_registers = isinstance(getattr(getattr(a, "pointer", None), "memory", None), Registers)
+    if not op.shared_a and not in_registers:
         raise refused(f"{op.name} with a_src RMEM takes A from registers")
     if d.pointer.memory is not c.pointer.memory:
         raise refused(f"{op.name} adds to its own accumulator: give cute.gemm the same tensor twice")
     _check_types(op, d, a, b, c)
     memory = d.pointer.memory
-    registers = [memory] if op.shared_a else [memory, a.pointer.memory]
-    if any(one.pending is None and one.changed > getattr(g, "fenced", 0) for one in registers):
-        what = "the accumulator" if memory.pending is None and memory.changed > getattr(g, "fenced", 0) else "operand A"
-        raise fail(
-            "missing wgmma fence",
-            f"Missing fence: {what} was written since the last warpgroup.fence(), and this product may see old registers (PTX ISA, "
-            "wgmma.fence). Call cute.nvgpu.warpgroup.fence() between the two.",
-            block=int(g.blocks[0]),
-        )
+    registers = {"the accumulator": memory} | ({} if op.shared_a else {"operand A": a.pointer.memory})
+    for what, one in registers.items():
+        if one.pending is None and one.changed > getattr(g, "fenced", 0):
+            text = (
+                f"Missing fence: {what} was written since the last warpgroup.fence(), and this product may see old registers (PTX "
+                "ISA, wgmma.fence). Call cute.nvgpu.warpgroup.fence() between the two."
+            )
+            raise fail("missing wgmma fence", text, block=int(g.blocks[0]))
     accumulate = tiled.get("ACCUMULATE")
     if not isinstance(accumulate, bool):
         flat = np.broadcast_to(accumulate.a, g.shape)[g.active()]
@@ -195,12 +196,11 @@ def _compute(op: MmaOp, d: Tensor, a, b: Tensor, accumulate: bool) -> None:
     else:
         a = a if a.ndim == 5 else a[..., None]
         rows = None
-    places = _places(op.c)  # (128 threads, values)
     lanes = (g.threads % 128).reshape(warps, 32)
     for step in range(b_parts.shape[3]):
         for w in range(warps):
             mine = lanes[w]
-            at = places[mine]  # (32, values): column-major in (64, N)
+            at = places(op.c)[mine]  # (32, values): column-major in (64, N)
             at_m, at_n = at % m, at // m
             if rows is not None:
                 left = rows[:, w, :, step]  # (B, M rest, 64, k)
@@ -223,7 +223,8 @@ def _shared(tensor: Tensor, rows: int, k: int) -> np.ndarray:
     order = np.argsort(offsets, kind="stable")
     width = max(1, 16 // tensor.dtype.itemsize)
     ordered = offsets[order]
-    if len(ordered) % width or (ordered.reshape(-1, width) != ordered[::width, None] + np.arange(width)).any():
+    runs = ordered[::width, None] + np.arange(width)
+    if not np.array_equal(runs.reshape(-1), ordered):
         width = 1
     one = np.zeros((1, len(g.threads), 1), bool)
     one[:, ::32] = True
@@ -250,10 +251,9 @@ def _shared(tensor: Tensor, rows: int, k: int) -> np.ndarray:
 def _from_registers(op: MmaOp, a: np.ndarray, w: int, mine: np.ndarray) -> np.ndarray:
     """(B, M rest, 64, k): this warp's 16 rows of A, from its registers."""
     m, _, k = op.shape_mnk
-    places = _places(op.a)[mine]
     part = a[:, w * 32 : w * 32 + 32]  # (B, 32, values, M rest)
     out = np.zeros((part.shape[0], part.shape[3], m * k))
-    out[..., places] = part.transpose(0, 3, 1, 2)
+    out[..., places(op.a)[mine]] = part.transpose(0, 3, 1, 2)
     return out.reshape(*out.shape[:2], k, m).swapaxes(-1, -2)
 
 
@@ -268,10 +268,10 @@ def get_smem_layout_atom(layout, element_type: DType, major_mode_size: int, **_)
     return getattr(SmemLayoutAtomKind, f"{major}_{width}")
 
 
-def _staged(layout, k_major: bool, rows: int, columns: int, dtype: DType, stages: int, order=None):
+def _staged(layout, k_major: bool, rows: int, columns: int, dtype: DType, stages: int):
     kind = get_smem_layout_atom(layout, dtype, columns if k_major else rows)
     atom = make_smem_layout_atom(kind, dtype)
-    order = order or ((0, 1, 2) if k_major else (1, 0, 2))
+    order = (0, 1, 2) if k_major else (1, 0, 2)
     outer = algebra.tile_to_shape(la.append(atom.outer, Layout(1, 0)), (rows, columns, stages), order)
     return ComposedLayout(atom.inner, 0, outer)
 
@@ -281,7 +281,8 @@ def make_smem_layout_a(a_layout, mma_tiler_mnk, a_dtype: DType, num_stages: int,
 
 
 def make_smem_layout_b(b_layout, mma_tiler_mnk, b_dtype: DType, num_stages: int, **_):
-    return _staged(b_layout, b_layout.is_n_major_b() is False, mma_tiler_mnk[1], mma_tiler_mnk[2], b_dtype, num_stages)
+    k_major = b_layout.is_n_major_b() is False
+    return _staged(b_layout, k_major, mma_tiler_mnk[1], mma_tiler_mnk[2], b_dtype, num_stages)
 
 
 def make_smem_layout_epi(epi_dtype: DType, epi_layout, epi_tile, epi_stage: int, **_):
