@@ -14,6 +14,7 @@ import sys
 import textwrap
 from dataclasses import dataclass, field
 from functools import lru_cache
+from traceback import walk_tb
 
 import numpy as np
 
@@ -79,7 +80,8 @@ class Group:
     cluster_generation: int = -1
     bulk_open: list = field(default_factory=list)  # bulk stores not yet committed to a group
     bulk_groups: list = field(default_factory=list)
-    early: np.ndarray | None = None  # lanes that the kernel before this one may not have ended for, None = no lane
+    # lanes that the kernel before this one may not have ended for, None = no lane
+    early: np.ndarray | None = None
     shape: tuple = (0, 0)  # blocks and threads
     behind: int = 0  # arms of `if`s that lanes have yet to run once those that run now are through with theirs
     # Of the register arrays changed in this pass of the innermost `while`, by `RunState.made`; -1 = in no such loop
@@ -196,14 +198,13 @@ def frames_to(frame) -> list:
     return found
 
 
-def calls_to(frame) -> tuple:
-    """(file, line number, function) of each call that has led from the kernel to a frame in a helper, innermost first."""
-    calls = frames_to(frame)[1:] if frame is not None else ()
-    return tuple((f.f_code.co_filename, f.f_lineno, f.f_code.co_name) for f in calls)
-
-
 def line_of(file: str, number: int, function: str) -> Line:
     return Line(display_name(file), number, linecache.getline(file, number).strip(), function)
+
+
+def line_at(frame, number: int | None = None) -> Line:
+    """The line that a frame is on, or that of another number in its function."""
+    return line_of(frame.f_code.co_filename, number or frame.f_lineno, frame.f_code.co_name)
 
 
 _TEXTS: dict = {}
@@ -239,9 +240,7 @@ def here() -> Line:
     if STATE.run is not None and STATE.run.played is not None:
         return STATE.run.recorder.lines[STATE.run.played[0]]
     frame = kernel_frame()
-    if frame is None:
-        return Line("?", 0, "", "?")
-    return line_of(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+    return Line("?", 0, "", "?") if frame is None else line_at(frame)
 
 
 def own(package: str, folder: str, per_thread: tuple = ()) -> None:
@@ -254,7 +253,8 @@ def own(package: str, folder: str, per_thread: tuple = ()) -> None:
     OWN[package] = os.path.join(folder, "")
 
 
-for _module in list(sys.modules.values()):  # packages that were loaded before the simulator, and say so
+# packages that were loaded before the simulator, and say so
+for _module in list(sys.modules.values()):
     if "SIMULATED_AS_OWN" in getattr(_module, "__dict__", ()):
         own(*_module.SIMULATED_AS_OWN)
 
@@ -270,7 +270,7 @@ def _caller_of_own() -> Line | None:
     while frame is not None:
         if MARK in frame.f_globals:
             if not is_own(frame.f_code.co_filename):
-                return line_of(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name) if inner else None
+                return line_at(frame) if inner else None
             inner = frame
         frame = frame.f_back
     return None
@@ -287,9 +287,19 @@ def fail(kind: str, message: str, *, lines: tuple = (), **facts) -> SimulationEr
             where = f" (in {lines[0].function}, {lines[0].where})"
             lines = (caller, *lines)
         else:
-            lines += tuple(line_of(*call) for call in calls_to(kernel_frame()))
+            frame = kernel_frame()
+            lines += tuple(map(line_at, frames_to(frame)[1:] if frame else ()))
     text = message if not lines[0].number else f"{lines[0].where}: {message}{where}"
     return SimulationError(Finding(kind, text, tuple(lines), **facts))
+
+
+def first_lane(bad: np.ndarray) -> tuple:
+    """Of lanes at fault, (block, thread) or (block, thread, …) of the group: (the first one's place, facts for `fail`)."""
+    g = executing()
+    wide = np.broadcast_to(bad, g.shape + bad.shape[2:])
+    at = tuple(int(place[0]) for place in np.nonzero(wide))
+    count = int(wide.reshape(*g.shape, -1).any(axis=2).sum())
+    return at, {"block": int(g.blocks[at[0]]), "threads": (int(g.threads[at[1]]),), "count": count}
 
 
 def counted(number: int, what: str) -> str:
@@ -334,9 +344,9 @@ def not_simulated(name: str, line: Line | None = None, near: str = "", has: str 
     line = line or here()
     place = f" ({line.where})" if line.number else ""
     hint = f" (did you mean {near}?)" if near else f", which has {has}" if has else ""
-    error = NotSimulated(
-        f"not simulated: {name}{hint}{place}{ON_A_GPU if _in_notebook() and not hint and '; ' not in name else ''}"
-    )
+    in_notebook = "IPython" in sys.modules and sys.modules["IPython"].get_ipython() is not None
+    on_a_gpu = ON_A_GPU if in_notebook and not hint and "; " not in name else ""
+    error = NotSimulated(f"not simulated: {name}{hint}{place}{on_a_gpu}")
     error.line, error.near = line if line.number else None, near or has
     return error
 
@@ -351,7 +361,8 @@ def told(error: BaseException, columns: int | None = None) -> list[str]:
         whole = re.sub(r"cell (?=\d)", "cell\0", said)  # so that no row ends between the two
         rows = textwrap.wrap(whole, columns, break_long_words=False, break_on_hyphens=False)
         said = "\n".join(rows).replace("\0", " ")
-    lines = error.finding.lines if isinstance(error, SimulationError) else (getattr(error, "line", None),)
+    lines = (getattr(error, "line", None),)
+    lines = error.finding.lines if isinstance(error, SimulationError) else lines
     if not any(lines) and not isinstance(error, AssertionError):  # what a check says is whole
         lines = _cell_lines(error)[-1:]
     shown = (f"    {line.where}:  {line.text}" for line in lines if line and line.number)
@@ -373,14 +384,5 @@ def interrupted(error: KeyboardInterrupt) -> KeyboardInterrupt:
 
 def _cell_lines(error: BaseException) -> list[Line]:
     """The lines of notebook cells that an error has passed through, outermost first."""
-    found, frame = [], error.__traceback__
-    while frame is not None:
-        code = frame.tb_frame.f_code
-        if display_name(code.co_filename).startswith("cell"):
-            found.append(line_of(code.co_filename, frame.tb_lineno, code.co_name))
-        frame = frame.tb_next
-    return found
-
-
-def _in_notebook() -> bool:
-    return "IPython" in sys.modules and sys.modules["IPython"].get_ipython() is not None
+    passed = walk_tb(error.__traceback__)
+    return [line_at(*at) for at in passed if display_name(at[0].f_code.co_filename).startswith("cell")]

@@ -39,10 +39,12 @@ class Op(IntEnum):
     # read and write of each lane's address; arg = 1 if it acquires + 2 if it releases + 4 (cluster) or 8 (CTA): scope; arg2 = 1 if
     # nobody reads what the word held before
     ATOMIC = 2
-    ASYNC_COPY = 3  # cp.async: `addresses` = shared destination, `sources` = global source (-1: zero fill)
+    # cp.async: `addresses` = shared destination, `sources` = global source (-1: zero fill)
+    ASYNC_COPY = 3
     COMMIT_GROUP = 4  # cp.async.commit_group
     WAIT_GROUP = 5  # cp.async.wait_group; arg = groups that may stay pending
-    BULK_COPY = 6  # cp.async.bulk by one lane; arg = bytes, arg2 = mbarrier address (-1: bulk group)
+    # cp.async.bulk by one lane; arg = bytes, arg2 = mbarrier address (-1: bulk group)
+    BULK_COPY = 6
     STORE_ASYNC = 7  # st.async; arg2 row of mbarrier addresses in `sources`
     SHUFFLE = 8  # arg = ShuffleKind, arg2 = offset, mask or lane; `addresses` = the lane each lane read from
     VOTE = 9
@@ -59,7 +61,8 @@ class Op(IntEnum):
     MBARRIER_EXPECT = 19  # arg = bytes
     # reached the wait; arg = parity waited for, arg2 = 1 if it asked and the answer was no, 2 if yes
     MBARRIER_WAIT = 20
-    MBARRIER_RESUME = 21  # went on; arg = parity, arg2 = completed phase number it acquired (-1: none)
+    # went on; arg = parity, arg2 = completed phase number it acquired (-1: none)
+    MBARRIER_RESUME = 21
     CLUSTER_ARRIVE = 22  # arg = 1 if relaxed, arg2 = generation
     CLUSTER_WAIT = 23  # arg2 = generation
     CLUSTER_RESUME = 24  # arg2 = generation
@@ -136,11 +139,8 @@ class Line:
     @property
     def where(self) -> str:
         """`reduce.py:31`, or `cell 3:7` for a notebook cell."""
-        return (
-            f"{Path(self.file).name}:{self.number}"
-            if not self.file.startswith("cell ")
-            else f"{self.file}:{self.number}"
-        )
+        file = self.file if self.file.startswith("cell ") else Path(self.file).name
+        return f"{file}:{self.number}"
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,9 @@ class Trace:
 
     def select(self, *ops: Op, space: Space | None = None) -> np.ndarray:
         """The events whose op is one of `ops` (all if none given), in order."""
-        keep = np.ones(len(self.events), bool) if not ops else np.isin(self.events["op"], [int(op) for op in ops])
+        keep = np.ones(len(self.events), bool)
+        if ops:
+            keep &= np.isin(self.events["op"], [int(op) for op in ops])
         if space is not None:
             keep &= self.events["space"] == int(space)
         return self.events[keep]
@@ -222,22 +224,13 @@ class Trace:
 
         Nothing in it is pickled, so a file from someone else runs no code.
         """
-        tables = {
-            "tensors": [asdict(t) for t in self.tensors],
-            "lines": [asdict(row) for row in self.lines],
-            "launches": [asdict(row) for row in self.launches],
-            "printed": list(self.printed),
-            "calls": [[asdict(row) for row in call] for call in self.calls],
-        }
+        tables = {name: [*map(asdict, getattr(self, name))] for name in ("tensors", "lines", "launches")}
+        tables["printed"] = list(self.printed)
+        tables["calls"] = [[*map(asdict, call)] for call in self.calls]
         with open(path, "wb") as file:  # numpy would add .npz to a bare path
-            np.savez_compressed(
-                file,
-                version=np.array(FORMAT_VERSION),
-                events=self.events,
-                addresses=self.addresses,
-                values=self.values,
-                tables=np.array(json.dumps(tables)),
-            )
+            arrays = {name: getattr(self, name) for name in ("events", "addresses", "values")}
+            facts = {"version": np.array(FORMAT_VERSION), "tables": np.array(json.dumps(tables))}
+            np.savez_compressed(file, **arrays, **facts)
 
     @classmethod
     def load(cls, path) -> Trace:
@@ -264,20 +257,16 @@ class Trace:
     def _from_arrays(cls, data) -> Trace:
         tables = json.loads(str(data["tables"]))
         tuples = lambda row: {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}  # noqa: E731
-        trace = cls(
-            data["events"],
-            data["addresses"],
-            data["values"],
-            tuple(TensorInfo(**tuples(t)) for t in tables["tensors"]),
-            tuple(Line(**row) for row in tables["lines"]),
-            tuple(Launch(**tuples(row)) for row in tables["launches"]),
-            tuple(tables["printed"]),
-            tuple(tuple(Line(**row) for row in call) for call in tables["calls"]),
-        )
+        of = lambda kind, rows: tuple(kind(**tuples(row)) for row in rows)  # noqa: E731
+        made = {"tensors": of(TensorInfo, tables["tensors"]), "lines": of(Line, tables["lines"])}
+        made |= {"launches": of(Launch, tables["launches"]), "printed": tuple(tables["printed"])}
+        made["calls"] = tuple(of(Line, call) for call in tables["calls"])
+        trace = cls(data["events"], data["addresses"], data["values"], **made)
         if trace.events.dtype != EVENT_DTYPE:
             raise TypeError("its events have other columns")
         rows = {"addresses": trace.addresses, "sources": trace.addresses, "values": trace.values}
-        rows |= {"line": trace.lines, "call": trace.calls, "tensor": trace.tensors, "launch": trace.launches}
+        rows |= {"line": trace.lines, "call": trace.calls}
+        rows |= {"tensor": trace.tensors, "launch": trace.launches}
         for column, table in rows.items():
             if len(trace.events) and trace.events[column].max() >= len(table):
                 raise TypeError(f"its events name {column} that it does not hold")
@@ -305,13 +294,11 @@ class TraceRecorder:
             self.calls.append(lines)
         return self.calls.index(lines) if lines else -1
 
-    def line(self, file: str, number: int, text: str, function: str) -> int:
-        key = (file, number)
-        index = self.line_index.get(key)
-        if index is None:
-            index = self.line_index[key] = len(self.lines)
-            self.lines.append(Line(file, number, text, function))
-        return index
+    def line(self, line: Line) -> int:
+        key = (line.file, line.number)
+        if key not in self.line_index:
+            self.line_index[key] = _added(self.lines, line)
+        return self.line_index[key]
 
     def tensor(self, info: TensorInfo) -> int:
         return _added(self.tensors, info)
@@ -338,7 +325,8 @@ class TraceRecorder:
         step = len(self.rows)
         if op != Op.STORE and not self.record_values:
             values = None  # a store's tell a harmless race from a real one
-        held = _added(self.address_rows, addresses), _added(self.address_rows, sources), _added(self.value_rows, values)
+        held = [_added(self.address_rows, row) for row in (addresses, sources)]
+        held.append(_added(self.value_rows, values))
         launch = len(self.launches) - 1
         head = step, launch, block, warp, line, call, int(op), int(space), tensor, mask, nbytes
         self.rows.append((*head, *held, arg, arg2))
@@ -346,16 +334,9 @@ class TraceRecorder:
 
     def finish(self) -> Trace:
         stack = lambda rows, dtype: np.array(rows, dtype).reshape(-1, 32)  # noqa: E731
-        return Trace(
-            np.array(self.rows, EVENT_DTYPE),
-            stack(self.address_rows, np.int64),
-            stack(self.value_rows, np.float64),
-            tuple(self.tensors),
-            tuple(self.lines),
-            tuple(self.launches),
-            tuple(self.printed),
-            tuple(self.calls),
-        )
+        addresses, values = stack(self.address_rows, np.int64), stack(self.value_rows, np.float64)
+        tables = self.tensors, self.lines, self.launches, self.printed, self.calls
+        return Trace(np.array(self.rows, EVENT_DTYPE), addresses, values, *map(tuple, tables))
 
 
 def _added(table: list, row) -> int:
@@ -381,14 +362,8 @@ class Finding:
     def as_dict(self) -> dict:
         """For JSON."""
         lines = [{"file": at.file, "line": at.number, "function": at.function, "text": at.text} for at in self.lines]
-        threads = [int(thread) for thread in self.threads]
-        return {
-            "kind": self.kind,
-            "message": self.message,
-            "lines": lines,
-            "block": int(self.block),
-            "threads": threads,
-        }
+        where = {"block": int(self.block), "threads": [int(thread) for thread in self.threads]}
+        return {"kind": self.kind, "message": self.message, "lines": lines, **where}
 
     def __str__(self) -> str:
         return self.message

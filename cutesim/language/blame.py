@@ -19,6 +19,8 @@ import inspect
 import re
 import sys
 import types
+from collections import Counter
+from traceback import walk_tb
 
 from cutesim.trace import Finding
 
@@ -29,22 +31,22 @@ from ..context import (
     NotSimulated,
     SimulationError,
     is_own,
-    line_of,
+    line_at,
     not_simulated,
     refused,
     without_frames,
 )
 from ..layouts.layout_algebra import Doubtful
-from ..machine.control import Nested, Partial
 from ..memory.tensor import Tensor
 from ..values import mathops
 from ..values.numeric import TensorSSA, Value
 from ..values.placeholders import Missing
-from .proxies import Bound, ModuleTwin, SimClass, SimFunction, Twin
+from .proxies import STANDS_FOR, original
 
 # What a number is asked for that is one already, and what to write.
 ALREADY = {"item": "it is a number already", "numpy": "it is a number already", "astype": "write .to(cutlass.Float32)"}
-OF_A_NUMBER = ".dtype, .width, .to(type) and .bitcast(type)"  # what a number has in a simulated kernel
+# what a number has in a simulated kernel
+OF_A_NUMBER = ".dtype, .width, .to(type) and .bitcast(type)"
 TORCH = f"{HERE}.torch_answer"  # which is torch in a page
 # What Python's own functions of numbers are called where a number is known only when the kernel runs.
 INSTEAD = {
@@ -54,17 +56,7 @@ INSTEAD = {
     round: "cute.math.floor(x + 0.5)",
     divmod: "q = a // b, then a - q * b",
 }
-# What stands for the reader's functions and classes: in which attribute it has them, and what Python calls them. (A Twin's class
-# has the name of the reader's.)
-STANDS_FOR = {
-    SimFunction: ("original", "function"),
-    Nested: ("generator_function", "function"),
-    Bound: ("function", "method"),
-    SimClass: ("_cls", "type"),
-    Partial: ("function", "functools.partial"),
-    ModuleTwin: ("_module", "module"),
-}
-PYTHONS = {kind.__name__: name for kind, (_, name) in STANDS_FOR.items()}
+PYTHONS = {kind.__name__: inspect.formatannotation(what) for kind, (_, what) in STANDS_FOR.items()}
 # Functions that take here every argument that the DSL's API reference gives them: any other is the caller's mistake.
 WHOLE = frozenset(
     "thread_idx block_idx block_dim grid_dim lane_idx warp_idx shuffle_sync shuffle_sync_up shuffle_sync_down "
@@ -72,13 +64,15 @@ WHOLE = frozenset(
 )
 # Python's own objects that stand here for richer ones of the DSL's: what they lack may be there.
 POORER = (bool, int, float, tuple)
-PLAIN = (AttributeError, IndexError, NameError, TypeError, ValueError, ZeroDivisionError)  # whose words need no name
+# Whose words need no name.
+PLAIN = (AttributeError, IndexError, NameError, TypeError, ValueError, ZeroDivisionError)
 RECURSIONS = 20  # calls of one function on the way to a RecursionError that make it the reader's
 
 
 def of_call(error: Exception, function, args, kwargs) -> Exception:
     """The error of a call that the reader's code made, as the reader is told of it; itself where the call is not its cause."""
-    if isinstance(error, (NotSimulated, NeedsWarps)) or _in_simulated_code(error.__traceback__.tb_next):
+    within = any(MARK in frame.f_globals for frame, _ in walk_tb(error.__traceback__.tb_next))
+    if isinstance(error, (NotSimulated, NeedsWarps)) or within:
         return error
     for x in (*args, *kwargs.values()):
         if isinstance(x, Missing):
@@ -102,8 +96,10 @@ def of_call(error: Exception, function, args, kwargs) -> Exception:
                 f"the kernel runs{f': write {instead}' if has else ''}",
             )
     if module.partition(".")[0] == "torch" or module.startswith(TORCH):
-        if isinstance(error, TypeError) and any(isinstance(x, (Value, TensorSSA, Tensor)) for x in args):
-            instead = f"write cute.math.{name}(x)" if hasattr(mathops, name) else "CuTe DSL has functions of its own"
+        of_kernel = any(isinstance(x, (Value, TensorSSA, Tensor)) for x in args)
+        if isinstance(error, TypeError) and of_kernel:
+            instead = "CuTe DSL has functions of its own"
+            instead = f"write cute.math.{name}(x)" if hasattr(mathops, name) else instead
             return refused(f"torch.{name} takes torch's tensors, on the host, and no value of a kernel: {instead}")
     if isinstance(error, SimulationError):
         return error
@@ -131,27 +127,23 @@ def _looks_into_twins(function, module: str, args) -> bool:
 
 def of_run(error: Exception) -> Exception | None:
     """An error that came out of simulated code as what it is, with its line; None where it is not from simulated code."""
-    traceback, frame, reader, last, calls = error.__traceback__, None, None, None, {}
-    while traceback is not None:
-        if MARK in traceback.tb_frame.f_globals:
-            frame = traceback
-            if not is_own(traceback.tb_frame.f_code.co_filename):
-                reader = traceback
-                calls[traceback.tb_frame.f_code] = calls.get(traceback.tb_frame.f_code, 0) + 1
-        last, traceback = traceback, traceback.tb_next
-    if frame is None or isinstance(error, MemoryError):
+    passed = list(walk_tb(error.__traceback__))
+    simulated = [at for at in passed if MARK in at[0].f_globals]
+    if not simulated or isinstance(error, MemoryError):
         return None
-    inner = _line_at(frame)
+    of_readers = [at for at in simulated if not is_own(at[0].f_code.co_filename)]
+    inner, on_a_line = line_at(*simulated[-1]), simulated[-1] is passed[-1]
     # What goes wrong inside a function of an own package is said at the line that called it.
-    line = inner if reader is None or reader is frame else _line_at(reader)
-    message = _of_readers(error, last is frame, max(calls.values(), default=0))
+    line = line_at(*of_readers[-1]) if of_readers and of_readers[-1] is not simulated[-1] else inner
+    calls = Counter(frame.f_code for frame, _ in of_readers)
+    message = _of_readers(error, on_a_line, max(calls.values(), default=0))
     if message is None:
         of_an_object = _is_of_an_object(error)
         near = _like(error.name, dir(error.obj), 0.8) if of_an_object else ""
         has = OF_A_NUMBER if of_an_object and isinstance(error.obj, Value) else ""
-        return not_simulated(_lacks(error, last is frame), line, near, has)
+        return not_simulated(_lacks(error, on_a_line), line, near, has)
     if isinstance(error, NameError):
-        message += _near(error.name, frame.tb_frame)
+        message += _near(error.name, simulated[-1][0])
     within = "" if line is inner else f" (in {inner.function}, {inner.where})"
     return SimulationError(Finding("language", f"{line.where}: {message}{within}", tuple(dict.fromkeys((line, inner)))))
 
@@ -161,19 +153,18 @@ def of_the_compiler(error: Exception) -> Exception | None:
     cause = error
     while cause.__cause__ is not None:
         cause = cause.__cause__
-    traceback = cause.__traceback__
-    while traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    own = "cutlass" not in traceback.tb_frame.f_code.co_filename
+    *_, (frame, number) = walk_tb(cause.__traceback__)
+    own = "cutlass" not in frame.f_code.co_filename
     if not own or not isinstance(cause, (NameError, AttributeError, TypeError)):
         return None
-    line, said = _line_at(traceback), str(cause)
+    line, said = line_at(frame, number), str(cause)
     if isinstance(cause, NameError):
-        said += _near(cause.name, traceback.tb_frame)
+        said += _near(cause.name, frame)
     elif _is_of_an_object(cause) and _like(cause.name, dir(cause.obj), 0.8):
         said += f"; did you mean {_like(cause.name, dir(cause.obj), 0.8)}?"
     error.said, error.line = f"{line.where}: {said}", line
-    error.add_note(f"{error.said}\n    {line.text}")  # what Python prints where no notebook shows it
+    # what Python prints where no notebook shows it
+    error.add_note(f"{error.said}\n    {line.text}")
     return without_frames(error)
 
 
@@ -202,9 +193,12 @@ def _of_readers(error, on_a_line: bool, repeats: int) -> str | None:
     if on_a_line:
         return None if isinstance(error, TypeError) and _names_ours(str(error)) else _words(error)
     raised_by = _last_frame(error).f_globals.get("__name__", "")
-    if raised_by.startswith(HERE):  # the functions of layouts say by ValueError what a layout cannot do
-        return str(error) if type(error) is ValueError and raised_by.rpartition(".")[2].startswith("layout") else None
-    return _words(error)  # of a library: `of_call` has seen that it was given nothing of the simulator's
+    if raised_by.startswith(HERE):
+        # The functions of layouts say by ValueError what a layout cannot do.
+        of_layout = raised_by.rpartition(".")[2].startswith("layout")
+        return str(error) if type(error) is ValueError and of_layout else None
+    # of a library: `of_call` has seen that it was given nothing of the simulator's
+    return _words(error)
 
 
 def _attribute_of_readers(error: AttributeError, on_a_line: bool) -> str | None:
@@ -224,11 +218,8 @@ def _attribute_of_readers(error: AttributeError, on_a_line: bool) -> str | None:
         if isinstance(x, (Value, TensorSSA)) and error.name in ALREADY:
             return f".{error.name} is numpy's and torch's; of a value in a kernel, {ALREADY[error.name]}"
         return None
-    return (
-        None
-        if isinstance(x, POORER) or not on_a_line and _last_frame(error).f_code.co_name != "extents"
-        else _words(error)
-    )
+    theirs = on_a_line or _last_frame(error).f_code.co_name == "extents"
+    return _words(error) if theirs and not isinstance(x, POORER) else None
 
 
 def _lacks(error, on_a_line: bool) -> str:
@@ -251,35 +242,18 @@ def _words(error: Exception) -> str:
     """What Python says, with the names that Python has for the reader's functions and classes."""
     said = re.sub(rf"'({'|'.join(PYTHONS)})'", lambda found: f"'{PYTHONS[found[1]]}'", str(error))
     said = said.replace("_inner_", "the function")
-    return said if said and isinstance(error, PLAIN) else ": ".join(filter(None, (type(error).__name__, said)))
+    if said and isinstance(error, PLAIN):
+        return said
+    return ": ".join(filter(None, (type(error).__name__, said)))
 
 
 def _last_frame(error):
-    traceback = error.__traceback__
-    while traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    return traceback.tb_frame
-
-
-def _in_simulated_code(traceback) -> bool:
-    """Whether an error came through a function that is simulated."""
-    while traceback is not None:
-        if MARK in traceback.tb_frame.f_globals:
-            return True
-        traceback = traceback.tb_next
-    return False
+    return [frame for frame, _ in walk_tb(error.__traceback__)][-1]
 
 
 def is_ours(x) -> bool:
     """Whether an object is the simulator's, in place of one of the DSL's."""
     return type(x).__module__.startswith(HERE) and type(x) not in STANDS_FOR
-
-
-def original(x):
-    """What of the reader's an object of the simulator's stands for; any other is itself."""
-    if isinstance(x, Twin):
-        return object.__getattribute__(x, "_original")
-    return original(vars(x)[STANDS_FOR[type(x)][0]]) if type(x) in STANDS_FOR else x
 
 
 def _holds_ours(x, depth=0) -> bool:
@@ -300,8 +274,3 @@ def _names_ours(message: str) -> bool:
                 if isinstance(kind, type) and kind.__module__ == name and word not in PYTHONS:
                     return not hasattr(builtins, word)
     return False
-
-
-def _line_at(traceback):
-    code = traceback.tb_frame.f_code
-    return line_of(code.co_filename, traceback.tb_lineno, code.co_name)

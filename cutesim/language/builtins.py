@@ -11,23 +11,9 @@ from ..context import HERE, STATE, not_simulated
 from ..machine import control
 from ..values.numeric import DType, Value
 from ..values.placeholders import Annotation, Missing
-from .proxies import Bound, ModuleTwin, SimClass, SimFunction, Twin, class_attribute
+from .proxies import STANDS_FOR, SimClass, Twin, class_attribute, original
 
-# Of the simulator's stand-ins for the reader's functions: what Python has there.
-_KINDS = {
-    SimFunction: types.FunctionType,
-    control.Nested: types.FunctionType,
-    Bound: types.MethodType,
-    control.Partial: functools.partial,
-    ModuleTwin: types.ModuleType,
-}
-
-
-def original(x):
-    """The reader's object that a twin stands for, or class; any other is itself."""
-    if isinstance(x, Twin):
-        return object.__getattribute__(x, "_original")
-    return vars(x)["_cls"] if type(x) is SimClass else x
+_KINDS = {kind: what for kind, (_, what) in STANDS_FOR.items() if kind is not SimClass}
 
 
 def class_of(x):
@@ -58,23 +44,18 @@ def is_instance(x, kinds) -> bool:
         elif isinstance(kind, Annotation):
             if kind.matches(x):
                 return True
-        elif isinstance(kind, type) and (isinstance(x, kind) or _stands_for_one(x, kind)):
-            return True
+        elif isinstance(kind, type):
+            of = type(original(x)) if isinstance(x, Twin) else _KINDS.get(type(x), type(x))
+            if isinstance(x, kind) or issubclass(of, kind):
+                return True
         elif hasattr(kind, "instance_of") and kind.instance_of(x):
             return True
     return False
 
 
-def _stands_for_one(x, kind) -> bool:
-    """Whether an object of the simulator's stands for one of a class of Python's."""
-    if isinstance(x, Twin):
-        return isinstance(original(x), kind)
-    return type(x) in _KINDS and issubclass(_KINDS[type(x)], kind)
-
-
 def is_subclass(cls, kinds) -> bool:
     kinds = kinds if isinstance(kinds, tuple) else (kinds,)
-    if not isinstance(original(cls), type) or not all(isinstance(original(kind), type) for kind in kinds):
+    if not all(isinstance(original(kind), type) for kind in (cls, *kinds)):
         if isinstance(cls, DType) and cls in kinds:
             return True
         raise not_simulated("issubclass of the DSL's types")
@@ -84,12 +65,8 @@ def is_subclass(cls, kinds) -> bool:
 def has(x, name: str) -> bool:
     """hasattr. Of the DSL's modules nobody knows here which names they have beyond those that are modelled."""
     found = getattr(x, name, None)
-    if (
-        isinstance(found, Missing)
-        or not hasattr(x, name)
-        and type(x).__module__.startswith(HERE)
-        and type(x) not in _KINDS
-    ):
+    ours = type(x).__module__.startswith(HERE) and type(x) not in _KINDS
+    if isinstance(found, Missing) or ours and not hasattr(x, name):
         raise not_simulated(f"hasattr(..., {name!r})")
     return hasattr(x, name)
 

@@ -48,8 +48,8 @@ def _holds(x, must_be_mapped) -> bool:
     """Whether a library's object holds, at most three steps away, what would have to be mapped."""
     seen, row = {id(x)}, [x]
     for _ in range(3):
-        row = [y for one in row for y in gc.get_referents(one) if not isinstance(y, (types.ModuleType, types.CodeType))]
-        row = [y for y in row if id(y) not in seen]
+        row = [y for one in row for y in gc.get_referents(one) if id(y) not in seen]
+        row = [y for y in row if not isinstance(y, (types.ModuleType, types.CodeType))]
         seen.update(map(id, row))
         if len(seen) > LOOKED_AT:
             return False
@@ -62,6 +62,7 @@ def _holds(x, must_be_mapped) -> bool:
 def enumeration(cls, each):
     """An enum of the reader's, where the simulator has nothing else for a value of its members."""
     values = {name: each(member.value) for name, member in cls.__members__.items()}
-    if all(values[name] is member.value or values[name] == member.value for name, member in cls.__members__.items()):
+    pairs = ((values[name], member.value) for name, member in cls.__members__.items())
+    if all(mine is theirs or mine == theirs for mine, theirs in pairs):
         return cls
     return Missing(f"{cls.__name__}, an enum of what the DSL or the kernel has,")

@@ -27,7 +27,8 @@ def answering(always: bool):
 
     def importing(name, globals=None, locals=None, fromlist=(), level=0):
         top = name.partition(".")[0]
-        if level == 0 and top in ("cutlass", "cuda") and (always or importlib.util.find_spec(top) is None):
+        answers = level == 0 and top in ("cutlass", "cuda")
+        if answers and (always or importlib.util.find_spec(top) is None):
             from ..dialect import names
 
             return names.by_path(name if fromlist else top)
@@ -54,7 +55,8 @@ def torch_or_its_answer(answered):
     """An import that answers torch too, where it is not installed: with the part of it that `torch_answer` has."""
 
     def importing(name, globals=None, locals=None, fromlist=(), level=0):
-        if level == 0 and name.partition(".")[0] == "torch" and not _has_torch():
+        asked = level == 0 and name.partition(".")[0] == "torch"
+        if asked and "torch" not in sys.modules and importlib.util.find_spec("torch") is None:
             found = _torch()
             if not fromlist:
                 return found
@@ -64,10 +66,6 @@ def torch_or_its_answer(answered):
         return answered(name, globals, locals, fromlist, level)
 
     return importing
-
-
-def _has_torch() -> bool:
-    return "torch" in sys.modules or importlib.util.find_spec("torch") is not None
 
 
 @functools.lru_cache(maxsize=1)
@@ -110,10 +108,12 @@ class KernelFinder(importlib.abc.MetaPathFinder):
         spec = importlib.machinery.PathFinder.find_spec(fullname, path)
         if spec is None or not isinstance(spec.loader, importlib.machinery.SourceFileLoader):
             return None
-        if self.folder and not (Path(spec.origin).is_relative_to(self.folder) and "site-packages" not in spec.origin):
+        theirs = Path(spec.origin).is_relative_to(self.folder) and "site-packages" not in spec.origin
+        if self.folder and not theirs:
             return None
         spec.loader = _Loader(fullname, spec.origin)
-        spec.loader.always, spec.loader.torch = self.always, bool(self.folder)  # in a reader's own files
+        # torch in a reader's own files
+        spec.loader.always, spec.loader.torch = self.always, bool(self.folder)
         return spec
 
 

@@ -53,15 +53,15 @@ def _is_foreign(module: str | None) -> bool:
     file = getattr(sys.modules.get(top), "__file__", None) or ""
     if "site-packages" not in file and "dist-packages" not in file:
         return False
-    return not _uses_the_dsl(sys.modules.get(module))  # an installed library's kernels are simulated like the reader's
+    # an installed library's kernels are simulated like the reader's
+    return not _uses_the_dsl(sys.modules.get(module))
 
 
 def _uses_the_dsl(module) -> bool:
     """Whether a module has imported something of the DSL's by name."""
-    for value in vars(module).values() if module is not None else ():
-        if isinstance(value, names.Namespace) or isinstance(value, types.ModuleType) and _is_dsl(value.__name__):
-            return True
-    return False
+    values = [] if module is None else vars(module).values()
+    modules = (value for value in values if isinstance(value, types.ModuleType))
+    return any(isinstance(x, names.Namespace) for x in values) or any(_is_dsl(m.__name__) for m in modules)
 
 
 def undecorated(function):
@@ -128,9 +128,8 @@ class Mapper:
             mine = self.map(type(x))
             return x if mine is type(x) else getattr(mine, x.name) if isinstance(mine, type) else mine
         if isinstance(x, functools.partial):
-            return control.Partial(
-                self.map(x.func), tuple(map(self.map, x.args)), {k: self.map(v) for k, v in x.keywords.items()}
-            )
+            keywords = {name: self.map(v) for name, v in x.keywords.items()}
+            return control.Partial(self.map(x.func), tuple(map(self.map, x.args)), keywords)
         if isinstance(x, types.FunctionType):
             return self._function(x)
         if isinstance(x, types.MethodType):
@@ -143,8 +142,10 @@ class Mapper:
             return self._dsl_instance(x)
         if isinstance(x, functools._lru_cache_wrapper):
             return self._cached(x)
-        if isinstance(x, Twin) or not _is_foreign(type(x).__module__) and not hasattr(type(x), "_fields"):
-            return x if isinstance(x, Twin) else twin_of(x, self)
+        if isinstance(x, Twin):
+            return x
+        if not _is_foreign(type(x).__module__) and not hasattr(type(x), "_fields"):
+            return twin_of(x, self)
         made = containers.mapped(x, self.map, _must_be_mapped)
         return x if made is containers.UNKNOWN else made
 
@@ -170,14 +171,18 @@ class Mapper:
     def _cached(self, function):
         """What lru_cache has made of a function."""
         within = function.__wrapped__
-        return function if _is_foreign(within.__module__) else Cached(self.map(within), within.__name__)
+        if _is_foreign(within.__module__):
+            return function
+        return Cached(self.map(within), within.__name__)
 
     def _class(self, cls):
         if _is_dsl(cls.__module__):
             return TYPES.get(cls.__name__) or names.by_name(cls.__module__, cls.__name__)
         if _is_foreign(cls.__module__) or issubclass(cls, BaseException) or hasattr(cls, "_fields"):
             return cls
-        return containers.enumeration(cls, self.map) if issubclass(cls, enum.Enum) else SimClass(cls, self)
+        if issubclass(cls, enum.Enum):
+            return containers.enumeration(cls, self.map)
+        return SimClass(cls, self)
 
     def _dsl_instance(self, x):
         if type(x).__name__ == "struct":
@@ -187,8 +192,10 @@ class Mapper:
         kind = names.by_name(type(x).__module__, type(x).__name__)
         if isinstance(kind, types.FunctionType):  # a copy operation: its class makes an equal one
             return kind()
-        held = [field.name for field in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else []
-        if held and all(hasattr(x, name) for name in held):  # as a NamedBarrier of __init__ has them
+        fields = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+        held = [field.name for field in fields]
+        # as a NamedBarrier of __init__ has them
+        if held and all(hasattr(x, name) for name in held):
             return kind(**{name: self.map(getattr(x, name)) for name in held})
         return names.Missing(f"{type(x).__module__}.{type(x).__name__}")
 
@@ -198,19 +205,15 @@ class Mapper:
 
     def globals_of(self, function, used, kind: str) -> dict:
         builtin = (names.BUILTINS if kind else names.PLAIN_BUILTINS) | self.builtins
-        source = function.__globals__
-        table = {
-            MARK: control if STATE.run is None or STATE.run.order is None else STATE.run.order.control,
-            KIND: kind,
-            PENDING: Pending,
-            TYPE: type,
-            "__builtins__": builtins,
-            "__name__": source.get("__name__"),
-        }
+        source, order = function.__globals__, getattr(STATE.run, "order", None)
+        table = {MARK: control if order is None else order.control, KIND: kind}
+        table |= {PENDING: Pending, TYPE: type, "__builtins__": builtins}
+        table["__name__"] = source.get("__name__")
         for name in used:
             if name in source:
                 value = source[name]
-                table[name] = builtin.get(name, value) if value is getattr(builtins, name, table) else self.map(value)
+                of_python = value is getattr(builtins, name, table)
+                table[name] = builtin.get(name, value) if of_python else self.map(value)
             elif name in builtin:
                 table[name] = builtin[name]
         return table
@@ -222,7 +225,8 @@ class SimFunction:
     def __init__(self, original, mapper: Mapper):
         self.original, self.mapper = original, mapper
         self.name = self.__name__ = original.__name__
-        self.full_name = original.__qualname__.rpartition("<locals>.")[2]  # Softmax.kernel, for a method
+        # Softmax.kernel, for a method
+        self.full_name = original.__qualname__.rpartition("<locals>.")[2]
 
     @functools.cached_property
     def rewritten(self):
@@ -269,10 +273,13 @@ class SimFunction:
     @functools.cached_property
     def _parameters(self) -> tuple:
         """(names, the text of each one's annotation, the defaults that cross) of a kernel."""
-        known = lambda text: str(self.original.__globals__.get(text.partition("[")[0]))  # noqa: E731
-        texts = {n: "Constexpr" if "Constexpr" in known(text) else text for n, text in self.rewritten.parameters}
-        defaults = {p.name: p.default for p in inspect.signature(self.original).parameters.values()}
-        return tuple(texts), texts, {n: d for n, d in defaults.items() if type(d) in (bool, int, float, str)}
+        known, texts = self.original.__globals__, {}
+        for name, text in self.rewritten.parameters:
+            constant = "Constexpr" in str(known.get(text.partition("[")[0]))
+            texts[name] = "Constexpr" if constant else text
+        parameters = inspect.signature(self.original).parameters.values()
+        defaults = {p.name: p.default for p in parameters if type(p.default) in (bool, int, float, str)}
+        return tuple(texts), texts, defaults
 
     def typed(self, args, kwargs):
         """Numbers that cross into a kernel become dynamic, unless the parameter is a Constexpr."""
@@ -291,7 +298,7 @@ class SimFunction:
     def _refuse_object(self, x, name: str) -> None:
         """What the DSL does not pass to a kernel: Python's own objects, but for a method's `self`."""
         if isinstance(x, (str, SimFunction)) or isinstance(x, Twin) and not x._carries_values:
-            kind = type(object.__getattribute__(x, "_original")).__name__ if isinstance(x, Twin) else type(x).__name__
+            kind = type(original(x) if isinstance(x, Twin) else x).__name__
             what = {"SimFunction": "a function"}.get(kind, f"an object ({kind})")
             raise refused(
                 f"{self.name} gets {what} as {name or 'an argument'}, and the DSL refuses that: annotate the parameter as "
@@ -419,9 +426,6 @@ class Twin:
     def __delattr__(self, name):
         raise not_simulated(f"del of .{name}")
 
-    def __copy__(self):
-        return self._copied()
-
     def __deepcopy__(self, _):
         raise not_simulated("copy.deepcopy of an object")
 
@@ -442,12 +446,14 @@ class Twin:
         object.__getattribute__(other, "_own").update(object.__getattribute__(self, "_own"))
         return other
 
+    __copy__ = _copied
+
     def _joined(self, other: Twin, join) -> Twin:
         """An object with join(name, mine, the other's) of each attribute that either has been given."""
         result, mine = self._copied(), object.__getattribute__(self, "_own")
         names = dict.fromkeys((*mine, *object.__getattribute__(other, "_own")))
-        if object.__getattribute__(self, "_original") is not object.__getattribute__(other, "_original"):
-            names |= dict.fromkeys(vars(object.__getattribute__(self, "_original")))
+        if original(self) is not original(other):
+            names |= dict.fromkeys(vars(original(self)))
         for name in names:
             gone = Unbound(name, GONE)
             setattr(result, name, join(name, getattr(self, name, gone), getattr(other, name, gone)))
@@ -459,9 +465,8 @@ class Twin:
         if isinstance(equal, types.FunctionType) and not _is_generated(equal):
             return call_now(Bound(object.__getattribute__(self, "_mapper").map(equal), self), other)
         theirs = object.__getattribute__(other, "_original") if isinstance(other, Twin) else other
-        if isinstance(other, Twin) and isinstance(
-            equal, types.FunctionType
-        ):  # a dataclass's: of values as they are now
+        # a dataclass's: of values as they are now
+        if isinstance(other, Twin) and isinstance(equal, types.FunctionType):
             names = [field.name for field in dataclasses.fields(mine) if field.compare]
             return type(mine) is type(theirs) and all(getattr(self, name) == getattr(other, name) for name in names)
         return mine == theirs
@@ -494,17 +499,15 @@ def _twin_class(cls) -> type:
     found = {f"__{name}__" for name in OPERATORS} & {name for base in cls.__mro__[:-1] for name in vars(base)}
     members = {"__module__": cls.__module__} | {name: _operator(name) for name in found}
     shows = _defined(cls, "__repr__")
-    if dataclasses.is_dataclass(cls) and hasattr(
-        shows, "__wrapped__"
-    ):  # what dataclasses has made, which has no source
-        members["__repr__"] = _fields_shown
+    if dataclasses.is_dataclass(cls) and hasattr(shows, "__wrapped__"):
+        members["__repr__"] = _fields_shown  # what dataclasses has made has no source
     return type(cls.__name__, (Twin,), members)
 
 
 def _fields_shown(twin: Twin) -> str:
     cls = type(object.__getattribute__(twin, "_original"))
-    fields = (f"{field.name}={getattr(twin, field.name)!r}" for field in dataclasses.fields(cls) if field.repr)
-    return f"{cls.__qualname__}({', '.join(fields)})"
+    names = (field.name for field in dataclasses.fields(cls) if field.repr)
+    return f"{cls.__qualname__}({', '.join(f'{name}={getattr(twin, name)!r}' for name in names)})"
 
 
 def _defined(cls, name: str):
@@ -536,12 +539,15 @@ def _setter(cls, name: str):
     return None
 
 
+_HOLDERS = (dict, list, set, frozenset, tuple, str, int, float, complex, bytes)
+
+
 @functools.lru_cache(maxsize=512)
 def _no_twin(cls) -> str:
     """What of a class of the reader's has no twin, or nothing."""
-    behind = [base for base in cls.__mro__[1:-1] if _is_foreign(base.__module__) and not _is_dsl(base.__module__)]
-    for base in behind:
-        if issubclass(base, (dict, list, set, frozenset, tuple, str, int, float, complex, bytes)):
+    for base in cls.__mro__[1:-1]:
+        of_python = _is_foreign(base.__module__) and not _is_dsl(base.__module__)
+        if of_python and issubclass(base, _HOLDERS):
             return f"{cls.__name__} (derived from Python's {base.__name__})"
     if isinstance(_defined(cls, "__getattribute__"), types.FunctionType):
         return f"{cls.__name__}.__getattribute__"
@@ -627,12 +633,12 @@ class SimClass:
         if isinstance(_defined(self._cls, "__new__"), (staticmethod, types.FunctionType)):
             raise not_simulated(f"{self._cls.__name__}.__new__")
         for base in _bases(self._cls)[1:]:
-            if (_is_dsl(base.__module__) or base.__module__.startswith(HERE)) and base is not PipelineState:
+            of_dsl = _is_dsl(base.__module__) or base.__module__.startswith(HERE)
+            if of_dsl and base is not PipelineState:
                 raise not_simulated(f"{self._cls.__name__}, a class derived from the DSL's {base.__name__},")
         init = next(vars(base)["__init__"] for base in _bases(self._cls) if "__init__" in vars(base))
-        if (
-            not isinstance(init, types.FunctionType) or init.__code__.co_filename == "<string>"
-        ):  # object's, or a dataclass's
+        # object's, or a dataclass's
+        if not isinstance(init, types.FunctionType) or _is_generated(init):
             try:
                 return twin_of(self._cls(*args, **kwargs), self._mapper)
             except TypeError as error:
@@ -666,3 +672,22 @@ class SimClass:
         if name.startswith("__") and not isinstance(_defined(self._cls, name), types.FunctionType):
             raise AttributeError(name)
         return class_attribute(self._cls, name, None, self._mapper)
+
+
+# What stands for the reader's functions and classes: in which attribute it has them, and what Python has there. (A Twin's class has
+# the name of the reader's.)
+STANDS_FOR = {
+    SimFunction: ("original", types.FunctionType),
+    control.Nested: ("generator_function", types.FunctionType),
+    Bound: ("function", types.MethodType),
+    SimClass: ("_cls", type),
+    control.Partial: ("function", functools.partial),
+    ModuleTwin: ("_module", types.ModuleType),
+}
+
+
+def original(x):
+    """What of the reader's an object of the simulator's stands for; any other is itself."""
+    if isinstance(x, Twin):
+        return object.__getattribute__(x, "_original")
+    return original(vars(x)[STANDS_FOR[type(x)][0]]) if type(x) in STANDS_FOR else x

@@ -36,6 +36,8 @@ PURE = (ast.Compare, ast.BoolOp, ast.UnaryOp, ast.BinOp, ast.Name, ast.Attribute
 PURE += (ast.cmpop, ast.boolop, ast.unaryop, ast.operator, ast.expr_context)
 DIVIDES = (ast.Div, ast.FloorDiv, ast.Mod)
 _YIELDS = (ast.Yield, ast.YieldFrom)
+FUNCTIONS = (ast.FunctionDef, ast.Lambda)
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 # What a kernel's function may not hold, and what to write instead.
 STATEMENTS = {
     ast.Try: "try inside a kernel; nothing is raised while it runs, so leave `try` out",
@@ -71,7 +73,8 @@ def source_problem(fn) -> NotSimulated:
 @lru_cache(maxsize=512)
 def functions_in(text: str, file: str) -> tuple:
     """All functions and lambdas of a file."""
-    return tuple(node for node in ast.walk(ast.parse(text, file)) if isinstance(node, (ast.FunctionDef, ast.Lambda)))
+    nodes = ast.walk(ast.parse(text, file))
+    return tuple(node for node in nodes if isinstance(node, FUNCTIONS))
 
 
 def rewrite(fn) -> Rewritten:
@@ -96,7 +99,8 @@ def _rewrite(text: str, file: str, place: tuple, name: str, free: tuple, turns: 
         return None
     if node is None:
         return None
-    own = pickle.loads(pickle.dumps(node))  # a copy, as rewriting changes it; deepcopy takes three times as long
+    # a copy, as rewriting changes it; deepcopy takes three times as long
+    own = pickle.loads(pickle.dumps(node))
     if isinstance(own, ast.FunctionDef) and not _kind(own) and _yields(own.body):
         first, last = (ast.parse(text).body[0] for text in (f"{YIELDED} = []", f"return {YIELDED}"))
         for part in (*ast.walk(first), *ast.walk(last)):
@@ -107,12 +111,8 @@ def _rewrite(text: str, file: str, place: tuple, name: str, free: tuple, turns: 
 
 def _yields(nodes) -> bool:
     """Whether a function with these statements is a generator, whatever the functions in it are."""
-    return any(
-        isinstance(node, _YIELDS)
-        or not isinstance(node, (ast.FunctionDef, ast.Lambda))
-        and _yields(ast.iter_child_nodes(node))
-        for node in nodes
-    )
+    own = [node for node in nodes if not isinstance(node, FUNCTIONS)]
+    return any(isinstance(node, _YIELDS) or _yields(ast.iter_child_nodes(node)) for node in own)
 
 
 class _List(ast.NodeTransformer):
@@ -126,7 +126,7 @@ class _List(ast.NodeTransformer):
         return ast.fix_missing_locations(node)
 
     def visit_Return(self, node):
-        return ast.copy_location(ast.Return(ast.copy_location(ast.Name(YIELDED, ast.Load()), node)), node)
+        return ast.fix_missing_locations(ast.copy_location(ast.Return(_load(YIELDED)), node))
 
     def visit_FunctionDef(self, node):
         return node
@@ -144,8 +144,9 @@ def find(functions: tuple, name: str, place: tuple):
     if name == "<lambda>":
         found = [node for node in functions if isinstance(node, ast.Lambda) and node.lineno == first_line]
         if len(found) > 1 and inside is not None:
-            found = [n for n in found if (n.lineno, n.col_offset) <= inside < (n.end_lineno, n.end_col_offset)]
-            found = found[-1:]  # the innermost, which ast.walk gives last
+            spans = ((n, (n.lineno, n.col_offset), (n.end_lineno, n.end_col_offset)) for n in found)
+            # the innermost, which ast.walk gives last
+            found = [n for n, begin, end in spans if begin <= inside < end][-1:]
         if len(found) > 1:
             raise NotSimulated(
                 f"not simulated: {len(found)} lambdas on line {first_line}, which the simulator cannot tell apart"
@@ -171,29 +172,16 @@ def _compile(node, file: str, name: str, free: tuple, turns: bool) -> Rewritten:
     kind = _kind(node)
     writer = (_Writer if kind else _PlainWriter)(file, names)
     writer.turns, writer.first = turns, next((a.arg for a in every), "")
-    statements = writer.function_body(body)
-    function = ast.FunctionDef(
-        name=INNER,  # its own name must not hide a global of that name
-        args=_plain_arguments(arguments),
-        body=statements,
-        decorator_list=[],
-        returns=None,
-        type_params=[],
-    )
-    outer = ast.FunctionDef(
-        name="_factory_",
-        args=ast.arguments([], [ast.arg(f) for f in free], None, [], [], None, []),
-        body=[function, ast.Return(ast.Name(INNER, ast.Load()))],
-        decorator_list=[],
-        returns=None,
-        type_params=[],
-    )
+    # its own name must not hide a global of that name
+    function = _function(INNER, _plain_arguments(arguments), writer.function_body(body))
+    outer = _function("_factory_", _taking(free), [function, ast.Return(_load(INNER))])
     for new in (function, outer):
         ast.copy_location(new, node)
     module = ast.Module([outer], [])
     ast.fix_missing_locations(module)
     code = compile(module, file, "exec", dont_inherit=True)  # of our own future statements
-    imports = any(isinstance(n, (ast.Import, ast.ImportFrom)) for statement in body for n in ast.walk(statement))
+    nodes = (node for statement in body for node in ast.walk(statement))
+    imports = any(isinstance(node, (ast.Import, ast.ImportFrom)) for node in nodes)
     return Rewritten(code, free, parameters, _global_names(code), kind, imports)
 
 
@@ -236,7 +224,7 @@ def _assigned(nodes) -> list:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             found[node.name] = True
             return
-        if isinstance(node, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+        if isinstance(node, (ast.Lambda, *COMPREHENSIONS)):
             for inner in ast.walk(node):
                 if isinstance(inner, ast.NamedExpr):
                     found[inner.target.id] = True
@@ -260,17 +248,21 @@ def _changed(nodes) -> tuple:
     containers, objects = {}, {}
     for top in nodes:
         for node in ast.walk(top):
-            if isinstance(node, (ast.Subscript, ast.Attribute)) and isinstance(node.ctx, ast.Store):
+            if _stores_within(node):
                 root, through = _root(node)
                 (objects if through else containers)[root] = True
-            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATORS:
-                root, through = _root(node.func.value)
-                if not through:
-                    containers[root] = True
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                if isinstance(node.func.value, ast.Name) and node.func.value.id != "self":
+                root, through = _root(node.func.value)
+                if node.func.attr in MUTATORS:
+                    containers |= {} if through else {root: True}
+                elif isinstance(node.func.value, ast.Name) and node.func.value.id != "self":
                     objects[node.func.value.id] = True
     return list(containers), list(objects)
+
+
+def _stores_within(node) -> bool:
+    """Whether this is an element or attribute that a statement sets."""
+    return isinstance(node, (ast.Subscript, ast.Attribute)) and isinstance(node.ctx, ast.Store)
 
 
 def _root(node) -> tuple:
@@ -335,12 +327,13 @@ class _Writer(ast.NodeTransformer):
         self.nested += 1
         inner = self.visit(node)
         self.nested -= 1
-        return ast.Lambda(ast.arguments([], [], None, [], [], None, []), inner)
+        return ast.Lambda(_taking(()), inner)
 
     def carried(self, nodes) -> tuple:
         """(names, containers, objects) of the function's own that the statements bind or change."""
         containers, objects = ([n for n in found if n in self.bound] for found in _changed(nodes))
-        held = [name for name in objects if name != "self"]  # of a dataclass, say: they change like lists
+        # of a dataclass, say: they change like lists
+        held = [name for name in objects if name != "self"]
         # The DSL does not carry `_`: it may be a number before and a tensor after.
         names = [name for name in dict.fromkeys(_assigned(nodes) + containers + held) if name != "_"]
         self.joined.update(dict.fromkeys(names + objects))
@@ -364,23 +357,17 @@ class _Writer(ast.NodeTransformer):
             copied = [ast.Assign([_tuple(containers, ast.Store())], self.rt("copies", _tuple(containers)))]
         if objects:
             out.append(ast.Expr(_method(branch, "carries", ast.Constant(tuple(objects)), _tuple(objects))))
-        if names:
-            out.append(_assign(before, _method(branch, "enter", _tuple(names, ast.Load()))))
-            out.append(ast.Assign([_tuple(names, ast.Store())], _load(before)))
+        out.append(_assign(before, _method(branch, "enter", _tuple(names))))
+        out.append(ast.Assign([_tuple(names, ast.Store())], _load(before)))
         if containers:
             out.append(ast.If(dynamic, copied, []))
         out.append(ast.If(_method(branch, "then"), then, []))
-        if names:
-            out.append(_assign(after, _tuple(names, ast.Load())))
-            restore = ast.Assign([_tuple(names, ast.Store())], _load(before))
-            out.append(ast.If(dynamic, [restore, *copy.deepcopy(copied)], []))
+        out.append(_assign(after, _tuple(names)))
+        restore = ast.Assign([_tuple(names, ast.Store())], _load(before))
+        out.append(ast.If(dynamic, [restore, *copy.deepcopy(copied)], []))
         out.append(ast.If(_method(branch, "otherwise"), orelse, []))
-        labels = ast.Constant(tuple(names))
-        if names:
-            join = _method(branch, "join", labels, _load(before), _load(after), _tuple(names, ast.Load()))
-            out.append(ast.Assign([_tuple(names, ast.Store())], join))
-        else:
-            out.append(ast.Expr(_method(branch, "join", labels, _tuple([]), _tuple([]), _tuple([]))))
+        join = _method(branch, "join", ast.Constant(tuple(names)), _load(before), _load(after), _tuple(names))
+        out.append(ast.Assign([_tuple(names, ast.Store())], join))
         out = [_at(statement, node) for statement in out]
         # What leaves is refused whatever the condition says in this run: the DSL does not know it.
         for left in _leaving(node.body + node.orelse)[:1]:
@@ -416,10 +403,11 @@ class _Writer(ast.NodeTransformer):
         looped = self._looped(loop, names, objects, node, shell)
         counters, before = [n for n in _assigned([node.target]) if n != "_"], self.fresh("s")
         self.joined.update(dict.fromkeys(counters))
-        kept = _method(loop, "counters", _load(before), _tuple(counters, ast.Load()))
-        after = ast.Assign([_tuple(counters, ast.Store())], kept)
-        around = [head, _assign(before, _tuple(counters, ast.Load())), *looped, after] if counters else [head, *looped]
-        return [_at(s, node) for s in around]
+        if counters:
+            kept = _method(loop, "counters", _load(before), _tuple(counters))
+            looped.insert(0, _assign(before, _tuple(counters)))
+            looped.append(ast.Assign([_tuple(counters, ast.Store())], kept))
+        return [_at(s, node) for s in (head, *looped)]
 
     def visit_While(self, node):
         if node.orelse:
@@ -443,9 +431,8 @@ class _Writer(ast.NodeTransformer):
         labels = ast.Constant(tuple(names))
 
         def carried(method):
-            if not names:
-                return ast.Expr(_method(loop, method, labels, _tuple([])))
-            return ast.Assign([_tuple(names, ast.Store())], _method(loop, method, labels, _tuple(names, ast.Load())))
+            call = _method(loop, method, labels, _tuple(names))
+            return ast.Assign([_tuple(names, ast.Store())], call)
 
         enter = [carried("enter")]
         if objects:
@@ -464,46 +451,39 @@ class _Writer(ast.NodeTransformer):
         guard = ast.Expr(self.rt("no_return", _load("_depth_")))
         return [ast.copy_location(guard, node), result]
 
-    def _leaving(self, node, word):
-        guard = ast.Expr(_method(self.loops[-1], "no_leaving", ast.Constant(word)))
+    def visit_Break(self, node):
+        guard = ast.Expr(_method(self.loops[-1], "no_leaving", ast.Constant(type(node).__name__.lower())))
         return [ast.copy_location(guard, node), node]
 
-    def visit_Break(self, node):
-        return self._leaving(node, "break")
-
-    def visit_Continue(self, node):
-        return self._leaving(node, "continue")
+    visit_Continue = visit_Break
 
     def visit_With(self, node):
         call = node.items[0].context_expr
-        elects = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "elect_one"
+        elects = getattr(getattr(call, "func", None), "attr", "") == "elect_one"
         if len(node.items) != 1 or not elects:
             self.refuse(node, "with (other than cute.arch.elect_one())")
         equivalent = _at(ast.If(self.rt("elect"), node.body, []), node)
         ast.fix_missing_locations(equivalent)
         names = _assigned(node.body)
-        written = self.visit_If(_Raw.mark(equivalent))
+        equivalent.test.raw = True  # not to be rewritten again
+        written = self.visit_If(equivalent)
         self.joined.update(dict.fromkeys(names))
-        lost = [_at(_assign(name, self.rt("stays_inside", ast.Constant(name))), node) for name in names if name != "_"]
-        return [*written, *lost]
+        for name in names:
+            if name != "_":
+                written.append(_at(_assign(name, self.rt("stays_inside", ast.Constant(name))), node))
+        return written
 
     def visit_FunctionDef(self, node):
-        staged = any(map(_kind_of, node.decorator_list))  # within a helper without @cute.jit it is plain Python, too
+        # within a helper without @cute.jit it is plain Python, too
+        staged = any(map(_kind_of, node.decorator_list))
         inner = (_Writer if staged else type(self))(
             self.file, {a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)}
         )
         inner.first = next((a.arg for a in node.args.posonlyargs + node.args.args), "")
         inner.turns = self.turns
-        function = ast.FunctionDef(
-            name=node.name,
-            args=_plain_arguments(node.args)
-            if not node.args.defaults
-            else self.refuse(node, "defaults of a nested function"),
-            body=inner.function_body(node.body),
-            decorator_list=[],
-            returns=None,
-            type_params=[],
-        )
+        if node.args.defaults:
+            self.refuse(node, "defaults of a nested function")
+        function = _function(node.name, _plain_arguments(node.args), inner.function_body(node.body))
         made = [function, _assign(node.name, self.rt("nested", _load(node.name)))]
         for decorator in reversed(node.decorator_list):
             if _kind_of(decorator) == "kernel":
@@ -516,16 +496,15 @@ class _Writer(ast.NodeTransformer):
     def _stored(self, node, targets):
         """A statement that stores into a container or object. Joins know the function's own; others are asked about."""
         new = self.generic_visit(node)
-        stores = [t for target in targets for t in ast.walk(target) if isinstance(t, (ast.Subscript, ast.Attribute))]
-        stores = [t for t in stores if isinstance(t.ctx, ast.Store)]
-        outside = self.parameters if not self.depth else ()  # a caller's, which may be in a dynamic `if` there
-        held = [
-            t.value
-            for t in stores
-            if isinstance(t.value, (ast.Name, ast.Attribute))
-            and (_root(t)[0] not in self.bound or (_root(t)[0] in outside and isinstance(t, ast.Subscript)))
-        ]
-        guards = [ast.Expr(self.rt("changes", _loaded(h))) for h in held]
+        nodes, guards = (t for target in targets for t in ast.walk(target)), []
+        stores = list(filter(_stores_within, nodes))
+        # a caller's, which may be in a dynamic `if` there
+        outside = self.parameters if not self.depth else ()
+        for store in stores:
+            root = _root(store)[0]
+            asked = root not in self.bound or (root in outside and isinstance(store, ast.Subscript))
+            if asked and isinstance(store.value, (ast.Name, ast.Attribute)):
+                guards.append(ast.Expr(self.rt("changes", _loaded(store.value))))
         after = []
         if self.turns and not self.nested and any(isinstance(t, ast.Subscript) for t in stores):
             after = [ast.Expr(self._may_wait(self.rt("turn")))]
@@ -620,31 +599,28 @@ class _Writer(ast.NodeTransformer):
         new = self.rt("choose", self.visit(node.test), self.lazily(node.body), self.lazily(node.orelse))
         return ast.copy_location(new, node)
 
-    def visit_Lambda(self, node):
+    def _within(self, node):
+        """A lambda, or a comprehension."""
         self.nested += 1
         node = self.generic_visit(node)
         self.nested -= 1
         return node
 
-    def _comprehension(self, node):
-        self.nested += 1
-        node = self.generic_visit(node)
-        self.nested -= 1
-        return node
-
-    visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension
+    visit_Lambda = visit_SetComp = visit_DictComp = visit_GeneratorExp = _within
 
     def visit_ListComp(self, node):
         """A list whose elements call something that may wait is made in a loop of control's."""
-        (clause, *more), calls = node.generators, any(isinstance(n, ast.Call) for n in ast.walk(node.elt))
+        clause, *more = node.generators
         names = clause.target.elts if isinstance(clause.target, ast.Tuple) else [clause.target]
-        if self.nested or more or not calls or not all(isinstance(name, ast.Name) for name in names):
-            return self._comprehension(node)
-        bound = ast.arguments([], [ast.arg(name.id) for name in names], None, [], [], None, [])
-        never = ast.IfExp(ast.Constant(False), ast.Yield(None), ast.Constant(None))  # makes it a generator
-        element = ast.Lambda(
-            bound, ast.Subscript(ast.Tuple([self.visit(node.elt), never], ast.Load()), ast.Constant(0), ast.Load())
-        )
+        calls = any(isinstance(n, ast.Call) for n in ast.walk(node.elt))
+        plain = calls and all(isinstance(name, ast.Name) for name in names)
+        if self.nested or more or not plain:
+            return self._within(node)
+        bound = _taking(name.id for name in names)
+        # makes it a generator
+        never = ast.IfExp(ast.Constant(False), ast.Yield(None), ast.Constant(None))
+        both = ast.Tuple([self.visit(node.elt), never], ast.Load())
+        element = ast.Lambda(bound, ast.Subscript(both, ast.Constant(0), ast.Load()))
         keep = ast.Constant(None)
         if clause.ifs:
             self.nested += 1
@@ -689,18 +665,10 @@ class _PlainWriter(_Writer):
         return new
 
 
-class _Raw:
-    """Marks the test of a `with elect_one()` turned `if`, so that it is not rewritten again."""
-
-    @staticmethod
-    def mark(node: ast.If) -> ast.If:
-        node.test.raw = True
-        return node
-
-
 def _is_pure(test) -> bool:
-    divides = lambda x: isinstance(x, ast.BinOp) and isinstance(x.op, DIVIDES) and not isinstance(x.right, ast.Constant)  # noqa: E731
-    return all(isinstance(x, PURE) and not divides(x) for x in ast.walk(test))
+    nodes = list(ast.walk(test))
+    divisions = (x for x in nodes if isinstance(x, ast.BinOp) and isinstance(x.op, DIVIDES))
+    return all(isinstance(x, PURE) for x in nodes) and all(isinstance(x.right, ast.Constant) for x in divisions)
 
 
 def _if_constant(test) -> tuple:
@@ -714,6 +682,15 @@ def _loaded(node):
     if isinstance(node, ast.Attribute):
         return ast.Attribute(copy.deepcopy(node.value), node.attr, ast.Load())
     return ast.Name(node.id, ast.Load())
+
+
+def _function(name: str, arguments: ast.arguments, body: list) -> ast.FunctionDef:
+    return ast.FunctionDef(name, arguments, body, decorator_list=[], returns=None, type_params=[])
+
+
+def _taking(names) -> ast.arguments:
+    """Parameters without more than their names."""
+    return ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
 
 
 def _load(name: str) -> ast.Name:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from cutesim.trace import SMEM_BLOCK_BITS, FenceKind, Launch, Op, ShuffleKind, Space, TensorInfo, TraceRecorder
+from cutesim.trace import SMEM_BLOCK_BITS, FenceKind, Launch, Line, Op, ShuffleKind, Space, TensorInfo, TraceRecorder
 
 ALL = range(32)
 GMEM = 1 << 32  # where the global tensor `x` begins
@@ -43,7 +43,7 @@ class Log:
         self.generations = {}
 
     def event(self, line, op, lanes=ALL, *, block=0, warp=0, **facts):
-        row = self.recorder.line("k.py", line, f"line {line}", "kernel")
+        row = self.recorder.line(Line("k.py", line, f"line {line}", "kernel"))
         return self.recorder.event(block, warp, row, op, lanes_mask(lanes), **facts)
 
     # ---- memory; shared addresses are offsets in the block `owner` (default: the issuing block) ----
