@@ -54,7 +54,8 @@ class AsyncCopy:
         if self.lanes is not None:
             lanes = np.broadcast_to(self.lanes, np.broadcast_shapes(self.lanes.shape, index.shape))
             raw = np.where(np.repeat(lanes, self.width, axis=2), raw, 0)
-        m.scatter(self.target_flat, self.target_index, raw.astype(self.target_flat.dtype), self.width, self.writing)
+        raw = raw.astype(self.target_flat.dtype)
+        m.scatter(self.target_flat, self.target_index, raw, self.width, self.writing)
 
     def orphaned(self) -> None:
         """The warp has exited with this copy under way."""
@@ -75,9 +76,8 @@ def issue_cp_async(src, dst, width: int, keep) -> None:
     check(src.pointer, first_s, width, lanes, Op.LOAD, src.place(width))
     check(dst.pointer, first_d, width, writing, Op.STORE)
     g = group()
-    copy = AsyncCopy(
-        source_flat, source_index, target_flat, target_index, width, lanes, writing, here(), g.warp, int(g.blocks[0])
-    )
+    ends = source_flat, source_index, target_flat, target_index
+    copy = AsyncCopy(*ends, width, lanes, writing, here(), g.warp, int(g.blocks[0]))
     _record(src, dst, width, lanes, source_index, target_index)
     if g.warp < 0:
         copy.land()
@@ -146,10 +146,11 @@ class Transfer:
     offset: int
     target_row: int
     issued_by: int  # block
-    where: object  # trace.Line
     steps: tuple  # of the rows of the trace that issued it
-    launch: object
-    group: object
+
+    def __post_init__(self):
+        self.where, self.group = here(), group()
+        self.launch = self.group.launch
 
     def land(self) -> bool:
         """Write and count the bytes; whether that completed the mbarrier's phase."""
@@ -162,21 +163,12 @@ class Transfer:
             barrier.senders += ((self.where, self.issued_by),)
             recorder = STATE.run.recorder
             if recorder is not None:
-                line = recorder.line(self.where.file, self.where.number, self.where.text, self.where.function)
+                line = recorder.line(self.where)
                 addresses = np.full(WARP, -1, np.int64)
                 addresses[0] = (int(self.launch.row_blocks[self.row]) << SMEM_BLOCK_BITS) | self.offset
                 for step in self.steps:
-                    recorder.event(
-                        self.issued_by,
-                        self.group.warp,
-                        line,
-                        Op.ASYNC_DONE,
-                        1,
-                        space=Space.DSMEM,
-                        addresses=addresses,
-                        arg=step,
-                        arg2=barrier.phase,
-                    )
+                    what = {"space": Space.DSMEM, "addresses": addresses, "arg": step, "arg2": barrier.phase}
+                    recorder.event(self.issued_by, self.group.warp, line, Op.ASYNC_DONE, 1, **what)
             return barrier.step()
         finally:
             STATE.group = outer
@@ -245,29 +237,21 @@ def send_words(smem_ptr, parts, mbar_ptr, peer_cta_rank) -> None:
         addresses = np.where(lanes, lane_addresses(words, index[0, :, 0]), -1)
         first_word = smem_ptr.dtype if smem_ptr.dtype.width == 32 else Int32
         values = first_word.decode(raw[0, :, 0].astype(np.int32).view(first_word.storage)).astype(np.float64)
-        step = record_event(
-            Op.STORE_ASYNC,
-            space=Space.DSMEM,
-            tensor=tensor_index(STATE.run.recorder, smem_ptr.memory),
-            nbytes=nbytes,
-            addresses=addresses,
-            sources=lane_rows(mbar_ptr, peer_cta_rank),
-            values=np.where(lanes, values, np.nan),
-        )
+        facts = {"tensor": tensor_index(STATE.run.recorder, smem_ptr.memory), "nbytes": nbytes}
+        facts |= {"addresses": addresses, "values": np.where(lanes, values, np.nan)}
+        sources = lane_rows(mbar_ptr, peer_cta_rank)
+        step = record_event(Op.STORE_ASYNC, space=Space.DSMEM, sources=sources, **facts)
     if g.warp < 0:
         m.scatter(flat, index[..., :1], raw, len(parts), m._lanes(None, 1))
         for row, offset, lanes in distinct(barrier):
             _landed(find(row, offset, "store_async_dsmem"), lanes * nbytes)
         return
-    where = here()
     target_rows = np.broadcast_to(target.rows, g.shape)
     for row, offset, b, t in places(barrier):
         find(row, offset, "store_async_dsmem")
         require_alive(int(target_rows[b, t]))
-
-        block = int(g.blocks[b])
         move = functools.partial(_store_words, flat, index[b, t].copy(), raw[b, t].copy())
-        issue(Transfer(move, nbytes, row, offset, int(target_rows[b, t]), block, where, (step,), g.launch, g))
+        issue(Transfer(move, nbytes, row, offset, int(target_rows[b, t]), int(g.blocks[b]), (step,)))
 
 
 def _landed(barrier: MBarrier, nbytes: int) -> None:
@@ -295,28 +279,25 @@ def require_alive(row: int) -> None:
 
 @dataclass(eq=False)
 class BulkMove:
-    """One bulk copy's bytes: read, then written, each as late as is legal."""
+    """One bulk copy's elements: read, then written, each as late as is legal."""
 
     source_flat: np.ndarray
-    source: int
+    source: np.ndarray
     target_flat: np.ndarray
-    target: int
-    count: int
+    target: np.ndarray
     data: np.ndarray | None = None
     moved: bool = False  # by warps in step, whose log is played now
 
     def read(self) -> None:
         if self.data is None and not self.moved:
-            self.data = self.source_flat[self.source : self.source + self.count].copy()
+            self.data = self.source_flat[self.source]
             if STATE.exact:
-                span = np.arange(self.source, self.source + self.count, dtype=np.int64)
-                self.data = STATE.run.shadows.load(self.source_flat, span, self.data)
+                self.data = STATE.run.shadows.load(self.source_flat, self.source, self.data)
 
     def write(self) -> None:
         self.read()
-        if self.moved:
-            return
-        _store_words(self.target_flat, np.arange(self.target, self.target + self.count, dtype=np.int64), self.data)
+        if not self.moved:
+            _store_words(self.target_flat, self.target, self.data)
 
 
 @by_warp
@@ -343,12 +324,11 @@ def bulk_copy(src, dst, mbar_ptr=None) -> None:
     if active.reshape(len(g.blocks), -1, WARP).sum(axis=2).max() > 1:
         _refuse_one_target(np.broadcast_to(target_index[..., 0], g.shape), active, count)
     to_shared = dst.memspace is Space.SMEM
-    where = here()
     for b, t in zip(*np.nonzero(active)):
         s = int(np.broadcast_to(source_index, g.shape + (1,))[b, t, 0])
         d = int(np.broadcast_to(target_index, g.shape + (1,))[b, t, 0])
-
-        move = BulkMove(source_flat, s, target_flat, d, count, moved=STATE.run.played is not None)
+        elements = np.arange(count, dtype=np.int64)
+        move = BulkMove(source_flat, s + elements, target_flat, d + elements, moved=STATE.run.played is not None)
         step_number = _record_bulk(src, dst, s, d, nbytes, mbar_ptr, np.arange(len(g.threads)) == t)
         if not to_shared:
             STATE.run.before_write(dst.pointer.memory)
@@ -360,11 +340,8 @@ def bulk_copy(src, dst, mbar_ptr=None) -> None:
             raise refused("a bulk copy to shared memory needs mbar_ptr=, which counts its bytes")
         row, offset = next((r, o) for r, o, bb, tt in places(mbar_ptr) if (bb, tt) == (b, t))
         find(row, offset, "the bulk copy")
-        issue(
-            Transfer(
-                move.write, nbytes, row, offset, int(g.rows[b]), int(g.blocks[b]), where, (step_number,), g.launch, g
-            )
-        )
+        target = int(g.rows[b])
+        issue(Transfer(move.write, nbytes, row, offset, target, int(g.blocks[b]), (step_number,)))
 
 
 def _refuse_one_target(target: np.ndarray, active: np.ndarray, count: int) -> None:
@@ -393,16 +370,9 @@ def _record_bulk(src, dst, s: int, d: int, nbytes: int, mbar_ptr, lane: np.ndarr
 
     tensor_index(recorder, src.pointer.memory)
     barrier = -1 if mbar_ptr is None else int(lane_rows(mbar_ptr)[lane][0])
-    return record_event(
-        Op.BULK_COPY,
-        space=dst.memspace,
-        tensor=tensor_index(recorder, dst.pointer.memory),
-        addresses=spread(dst, d),
-        sources=spread(src, s),
-        arg=nbytes,
-        arg2=barrier,
-        mask=lane,
-    )
+    ends = {"addresses": spread(dst, d), "sources": spread(src, s), "arg": nbytes, "arg2": barrier}
+    tensor = tensor_index(recorder, dst.pointer.memory)
+    return record_event(Op.BULK_COPY, mask=lane, space=dst.memspace, tensor=tensor, **ends)
 
 
 @by_warp
@@ -425,8 +395,9 @@ def cp_async_bulk_wait_group(group_count, read=None, **_) -> None:
     if g.warp < 0:
         return
     if read:
-        for move in [move for moves in g.bulk_groups[: max(0, len(g.bulk_groups) - keep)] for move in moves]:
-            move.read()
+        for moves in g.bulk_groups[: max(0, len(g.bulk_groups) - keep)]:
+            for move in moves:
+                move.read()
         return
     while len(g.bulk_groups) > keep:
         for move in g.bulk_groups.pop(0):

@@ -63,11 +63,8 @@ def _goes_unread(name: str) -> bool:
     if recorder is None or STATE.group is None:
         return False
     line = recorder.lines[current_line(recorder)[0]]
-    alone = [
-        alone
-        for first, last, callee, alone in _calls(text_of(line.file))
-        if first <= line.number <= last and callee.rpartition(".")[2] == name
-    ]
+    calls = [call for call in _calls(text_of(line.file)) if call[0] <= line.number <= call[1]]
+    alone = [alone for _, _, callee, alone in calls if callee.rpartition(".")[2] == name]
     return bool(alone) and all(alone)
 
 
@@ -79,11 +76,9 @@ def _calls(text: str) -> tuple:
     except SyntaxError:
         return ()
     alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    return tuple(
-        (node.lineno, node.end_lineno, callee, id(node) in alone)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and "atomic" in (callee := ast.unparse(node.func))
-    )
+    calls = [(node, ast.unparse(node.func)) for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    found = [(node, name) for node, name in calls if "atomic" in name]
+    return tuple((node.lineno, node.end_lineno, name, id(node) in alone) for node, name in found)
 
 
 @lane_by_lane
@@ -108,17 +103,15 @@ def run_atomic(name: str, ptr: Pointer, val: Value | TensorSSA, sem=None, wanted
     if dtype.is_float and name not in ("add", "exch", "cas", "fmax"):
         raise refused(f"atomic_{name} takes integers, not {dtype}; of floats there are atomic_add and atomic_exch")
     # PTX ISA, atom: float32 sums in global memory flush subnormal numbers, in shared memory they do not.
-    settled = (
-        flush if dtype is Float32 and name == "add" and ptr.memory.space is Space.GMEM else lambda numbers: numbers
-    )
+    flushes = dtype is Float32 and name == "add" and ptr.memory.space is Space.GMEM
+    settled = flush if flushes else lambda numbers: numbers
     zero = np.zeros(1, np.int64)
     flat, index = m._flat_index(ptr, zero)
     lanes = m._lanes(None, 1)
     place = None if vector or ptr.view is None else Place(ptr.view[1].base)
     check(ptr, zero, width, lanes, Op.ATOMIC, place)
-    record(
-        ptr, zero, width, lanes, Op.ATOMIC, flat, index, arg=meaning(sem, scope), arg2=_goes_unread(f"atomic_{name}")
-    )
+    facts = {"arg": meaning(sem, scope), "arg2": _goes_unread(f"atomic_{name}")}
+    record(ptr, zero, width, lanes, Op.ATOMIC, flat, index, **facts)
     writes, changed = STATE.run.writes, False
     if ptr.memory.space is Space.GMEM:
         STATE.run.before_write(ptr.memory)
@@ -146,11 +139,12 @@ def run_atomic(name: str, ptr: Pointer, val: Value | TensorSSA, sem=None, wanted
         if shadows is not None:
             shadows.store(flat, np.array([at]), raw)
         flat[at] = raw[0]
-    STATE.run.writes = writes + bool(changed)  # one that changes nothing, as in a spin on a flag, is none
+    # one that changes nothing, as in a spin on a flag, is none
+    STATE.run.writes = writes + bool(changed)
     if STATE.run.order is not None:
         STATE.run.order.atomics.append((name, changed))
     return TensorSSA(dtype, old, (width,)) if vector else Value(dtype, old[..., 0])
 
 
 atomic_add, atomic_max, atomic_min = _atomic("add"), _atomic("max"), _atomic("min")
-atomic_and, atomic_or, atomic_xor, atomic_exch = _atomic("and"), _atomic("or"), _atomic("xor"), _atomic("exch")
+atomic_and, atomic_or, atomic_xor, atomic_exch = map(_atomic, ("and", "or", "xor", "exch"))

@@ -16,7 +16,7 @@ from ..memory.log import by_warp
 from ..memory.recording import record_event
 from ..values.numeric import Boolean, Value
 from .control import Pending
-from .warps import FULL_MASK, active_lanes, by_mask, mask_of, require_all
+from .warps import FULL_MASK, active_lanes, by_mask, lanes_that_exist, mask_of, require_all
 
 
 @dataclass
@@ -29,7 +29,8 @@ class Barrier:
     first: object = None  # trace.Line where that one came
     came: list = field(default_factory=list)  # the warps that have arrived in this generation
     before: list = field(default_factory=list)  # and in the one before
-    waited: set = field(default_factory=set)  # generations in which one has arrived that waited for the kernels before
+    # generations in which one has arrived that waited for the kernels before
+    waited: set = field(default_factory=set)
 
 
 def sync_warp(mask=FULL_MASK, loc=None, ip=None):
@@ -85,22 +86,17 @@ def whole_warps(what: str, advice="Move it out of the `if`, so that every thread
     if g.mask is None:
         return
     active = active_lanes()
-    exists = (
-        np.ones(active.shape, bool) if g.exists is None else np.broadcast_to(g.exists, g.shape).reshape(active.shape)
-    )
+    exists = np.broadcast_to(lanes_that_exist(), active.shape)
     some = active.any(axis=2)
     torn = some & (active != exists).any(axis=2)
     if torn.any():
         b, w = (int(k[0]) for k in np.nonzero(torn))
-        warp = w if g.warp < 0 else g.warp
-        lanes = int(active[b, w].sum())
-        raise fail(
-            "divergent barrier",
-            f"Divergent {what}: only {lanes} of the {int(exists[b, w].sum())} threads of warp {warp} (block {int(g.blocks[b])}) "
-            f"reach it. {advice}",
-            block=int(g.blocks[b]),
-            count=lanes,
+        warp, block = w if g.warp < 0 else g.warp, int(g.blocks[b])
+        lanes, threads = int(active[b, w].sum()), int(exists[b, w].sum())
+        text = (
+            f"Divergent {what}: only {lanes} of the {threads} threads of warp {warp} (block {block}) reach it. {advice}"
         )
+        raise fail("divergent barrier", text, block=block, count=lanes)
     if g.warp < 0 and not (some | ~exists.any(axis=2)).all():
         raise NeedsWarps
 
@@ -111,20 +107,14 @@ def barrier(*, barrier_id=None, number_of_threads=None, loc=None, ip=None):
     g = group()
     identifier = _barrier_id(barrier_id)
     count = _thread_count(number_of_threads)
-    whole_warps("barrier", *_named_advice(identifier, count))
+    counts = f"Barrier {identifier} counts {count} threads, warp by warp: let whole warps come to it."
+    whole_warps("barrier", *([] if count in (None, g.launch.threads) else [counts]))
     if g.warp < 0:
         if count is not None and count != g.shape[1]:
             raise NeedsWarps
         _one_waited_for_all(g.shape[1])
         return None
     return Pending(_wait_at_barrier(g, identifier, count))
-
-
-def _named_advice(identifier: int, count) -> tuple:
-    """What is said where only a part of a warp comes to a barrier that counts some of the block's threads."""
-    if count is None or count == group().launch.threads:
-        return ()
-    return (f"Barrier {identifier} counts {count} threads, warp by warp: let whole warps come to it.",)
 
 
 def sync_threads(loc=None, ip=None):
@@ -161,9 +151,10 @@ def _arrive(g, identifier: int, count):
     bar = launch.barriers.setdefault((block, identifier), Barrier())
     wanted = (-(-launch.threads // WARP)) if count is None else count // WARP
     if bar.arrived and bar.wanted != wanted:
+        name = f"Barrier {identifier}" if identifier else "The block barrier"
         raise fail(
             "barrier count",
-            f"{_barrier_name(identifier)} counts two ways: warp {g.warp} of block {block} comes with {wanted * WARP} threads, and "
+            f"{name} counts two ways: warp {g.warp} of block {block} comes with {wanted * WARP} threads, and "
             f"{bar.first.where} came with {bar.wanted * WARP} before. All who wait or arrive at a barrier must give one count.",
             lines=(here(), bar.first),
             block=block,
@@ -182,20 +173,14 @@ def _arrive(g, identifier: int, count):
     return bar, generation
 
 
-def _barrier_name(identifier: int) -> str:
-    return "The block barrier" if identifier == 0 else f"Barrier {identifier}"
-
-
 def _awaited(identifier: int, bar: Barrier) -> str:
     """What is said of a barrier at which warps wait for ever."""
     if identifier == 0:
         return "the block barrier"
-    twice = next((warp for warp in bar.before if bar.before.count(warp) > 1), None)
-    why = (
-        ""
-        if twice is None
-        else f", and the turn before is over since warp {twice} came {bar.before.count(twice)} times to it"
-    )
+    why, twice = "", [warp for warp in bar.before if bar.before.count(warp) > 1]
+    if twice:
+        came = f"warp {twice[0]} came {bar.before.count(twice[0])} times to it"
+        why = f", and the turn before is over since {came}"
     return f"barrier {identifier}, which counts {bar.wanted * WARP} threads: {bar.arrived * WARP} have come{why}"
 
 
@@ -206,11 +191,7 @@ def _wait_at_barrier(g, identifier: int, count):
         record_event(Op.BARRIER, arg=identifier, arg2=bar.generation)
     bar, generation = _arrive(g, identifier, count)
     while bar.generation == generation:
-        yield Waiting(
-            lambda: bar.generation != generation,
-            lambda: _awaited(identifier, bar),
-            line,
-        )
+        yield Waiting(lambda: bar.generation != generation, lambda: _awaited(identifier, bar), line)
     if g.early is not None and generation in bar.waited:
         g.early &= ~g.active()
     record_event(Op.BARRIER_RESUME, arg=identifier, arg2=generation)
@@ -250,4 +231,5 @@ def fence_proxy(kind="async", *_, **__) -> None:
     if "async" not in str(kind):
         return
     kinds = {"shared": FenceKind.PROXY_ASYNC_SHARED, "global": FenceKind.PROXY_ASYNC_GLOBAL}
-    record_event(Op.FENCE, arg=int(next((k for word, k in kinds.items() if word in str(kind)), FenceKind.PROXY_ASYNC)))
+    named = [fence for word, fence in kinds.items() if word in str(kind)]
+    record_event(Op.FENCE, arg=int([*named, FenceKind.PROXY_ASYNC][0]))

@@ -29,6 +29,7 @@ from ..context import (
     all_of,
     any_of,
     fail,
+    first_lane,
     group,
     not_simulated,
     refused,
@@ -138,7 +139,8 @@ def call(function, *args, **kwargs):
     if function is functools.partial:
         return Partial(args[0], args[1:], kwargs)
     function = INSTEAD.get(id(function), function)
-    if type(function) in _PLAIN and function.__module__ not in FOREIGN and MARK not in function.__globals__:
+    known = type(function) not in _PLAIN or function.__module__ in FOREIGN
+    if not known and MARK not in function.__globals__:
         # A method of an enum's, say, which has no twin: no function of the reader's runs but simulated.
         simulated = STATE.run.mapper.map(function)
         if simulated is not function:
@@ -228,17 +230,9 @@ def super_of(cls, instance):
     return STATE.run.mapper.builtins["super"](cls, instance)
 
 
-def and_(left, right):
-    """`left and right()`: right() if left is true, else left; of run-time values lane by lane, and in the type that both have in
-    common. Only a bool of Python's decides before the right-hand side runs."""
-    return _one_of("and", left, right)
-
-
-def or_(left, right):
-    return _one_of("or", left, right)
-
-
 def _one_of(word: str, left, right):
+    """`left and right()`: right() if left is true, else left; of run-time values lane by lane, and in the type that both have in
+    common. Only a bool of Python's decides before the right-hand side runs. `or` likewise."""
     if type(left) is bool:
         return left if left is (word == "or") else _number(word, right())
     left, right = _number(word, left), _number(word, right())
@@ -251,6 +245,9 @@ def _one_of(word: str, left, right):
     if condition is None:
         return convert(left if bool(left) is (word == "or") else right, dtype)
     return select(condition if word == "or" else ~condition, left, right)
+
+
+and_, or_ = functools.partial(_one_of, "and"), functools.partial(_one_of, "or")
 
 
 def _number(word: str, x):
@@ -334,17 +331,15 @@ def elect():
     exists = True if g.exists is None else np.broadcast_to(g.exists, g.shape).reshape(active.shape)
     missing = exists & ~active & active.any(axis=2)[..., None]
     if missing.any():
-        b, w, lane = (int(k[0]) for k in np.nonzero(missing))
-        block, warp, count = int(g.blocks[b]), w if g.warp < 0 else g.warp, int(missing[b, w].sum())
-        raise fail(
-            "divergent shuffle",
-            f"Divergent elect_one: it waits for all lanes of the warp, and lane {lane} of warp {warp} (block {block}) is not here "
+        (b, t), facts = first_lane(missing.reshape(g.shape))
+        (thread,), count = facts["threads"], int(missing[b, t // 32].sum())
+        where = f"lane {thread % 32} of warp {thread // 32} (block {facts['block']})"
+        text = (
+            f"Divergent elect_one: it waits for all lanes of the warp, and {where} is not here "
             f"({count} lane{'s are' if count > 1 else ' is'} missing); a GPU may wait for ever. Move it out of the `if`, or choose "
-            "the lane by its number.",
-            block=block,
-            threads=(warp * 32 + lane,),
-            count=count,
+            "the lane by its number."
         )
+        raise fail("divergent shuffle", text, **facts | {"count": count})
     return lowest_lane()
 
 
@@ -367,7 +362,8 @@ class Branch:
         """`otherwise`: whether lanes that do not run the `if` run something else; or a function that gives the lanes that do."""
         self.condition, self.behind = truth(condition), False
         if self.condition is None and STATE.group is not None:
-            self.condition = np.array([[bool(condition)]])  # without const_expr the DSL stages it, known or not
+            # without const_expr the DSL stages it, known or not
+            self.condition = np.array([[bool(condition)]])
         self.dynamic = self.condition is not None and STATE.group is not None
         if not self.dynamic:  # known while tracing; or in a host function, which runs once
             self.static = bool(condition if self.condition is None else self.condition.all())

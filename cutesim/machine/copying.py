@@ -33,13 +33,8 @@ class CopyOp:
     target: Space | None = None
     options: tuple = ()
 
-    @property
-    def is_async(self) -> bool:
-        return self.name == "CopyG2SOp"
-
-    @property
-    def is_bulk(self) -> bool:
-        return self.name.startswith("CopyBulk")
+    is_async = property(lambda self: self.name == "CopyG2SOp")
+    is_bulk = property(lambda self: self.name.startswith("CopyBulk"))
 
 
 def copy_op(name: str, source=None, target=None):
@@ -70,10 +65,7 @@ class CopyAtom:
     dtype: DType
     bits: int
 
-    @property
-    def values(self) -> int:
-        return max(1, self.bits // self.dtype.width)
-
+    values = property(lambda self: max(1, self.bits // self.dtype.width))
     value_type = property(lambda self: self.dtype)
 
     def set(self, *_, **__):
@@ -105,27 +97,22 @@ class TiledCopy:
     layout_tv: Layout
     tiler_mn: tuple
 
-    @property
-    def layout_tv_tiled(self) -> Layout:
-        return self.layout_tv
-
-    layout_src_tv_tiled = layout_dst_tv_tiled = layout_tv_tiled
-
-    @property
-    def op(self) -> CopyOp:
-        return self.atom.op
-
+    layout_tv_tiled = layout_src_tv_tiled = layout_dst_tv_tiled = property(lambda self: self.layout_tv)
+    op = property(lambda self: self.atom.op)
     value_type = property(lambda self: self.atom.dtype)
-
-    @property
-    def size(self) -> int:
-        return la.size(self.layout_tv[0])
+    size = property(lambda self: la.size(self.layout_tv[0]))
 
     def get_slice(self, thr_idx) -> ThrCopy:
         return ThrCopy(self, thr_idx)
 
     def retile(self, tensor):
-        return _retile(self, tensor)
+        """Registers seen as the copy's ((atom values, rest), …)."""
+
+        def split(layout: Layout) -> Layout:
+            first, *others = la.modes(layout)
+            return la.join((algebra.logical_divide(algebra.coalesce(first), self.atom.values), *others))
+
+        return tensor.relaid(split)
 
 
 @dataclass(frozen=True)
@@ -135,9 +122,7 @@ class ThrCopy:
     tiled: TiledCopy
     thread: object
 
-    @property
-    def atom(self):
-        return self.tiled.atom
+    atom = property(lambda self: self.tiled.atom)
 
     def partition_S(self, tensor):
         return _partition(self.tiled, self.thread, tensor)
@@ -145,7 +130,7 @@ class ThrCopy:
     partition_D = partition_S
 
     def retile(self, tensor):
-        return _retile(self.tiled, tensor)
+        return self.tiled.retile(tensor)
 
 
 def tiled(atom, layout_tv: Layout, tiler: tuple) -> TiledCopy:
@@ -187,16 +172,6 @@ def _partition(tiled: TiledCopy, thread, tensor):
     return whole[(thread, *[None] * (la.rank(whole.layout) - 1))]
 
 
-def _retile(tiled: TiledCopy, tensor):
-    """Registers seen as the copy's ((atom values, rest), …)."""
-
-    def split(layout: Layout) -> Layout:
-        first, *others = la.modes(layout)
-        return la.join((algebra.logical_divide(algebra.coalesce(first), tiled.atom.values), *others))
-
-    return tensor.relaid(split)
-
-
 # ---- running a copy -------------------------------------------------------------------------------------------------
 
 
@@ -216,12 +191,10 @@ def copy(atom, src, dst, *, pred=None, mbar_ptr=None, **more) -> None:
         raise refused(f"cute.copy moves bits: {src.dtype} and {dst.dtype} differ in width")
     values = max(1, atom.bits // src.dtype.width)
     op = atom.op
-    if (op.source is not None and src.memspace is not op.source) or (
-        op.target is not None and dst.memspace is not op.target
-    ):
-        raise refused(
-            f"{op.name} copies {_space(op.source)} to {_space(op.target)}, got {_space(src.memspace)} to {_space(dst.memspace)}"
-        )
+    wanted, given = (op.source, op.target), (src.memspace, dst.memspace)
+    if any(want not in (None, space) for want, space in zip(wanted, given)):
+        spoken = [" to ".join(map(_SPACES.get, pair)) for pair in (wanted, given)]
+        raise refused(f"{op.name} copies {spoken[0]}, got {spoken[1]}")
     if op.is_bulk:
         bulk_copy(src, dst, mbar_ptr)
         return
@@ -244,7 +217,8 @@ def copy(atom, src, dst, *, pred=None, mbar_ptr=None, **more) -> None:
 def _require_alignment(side: Tensor, bits: int) -> None:
     """The compiler refuses a copy wider than the alignment that it knows of, whatever the address will be."""
     pointer = side.pointer
-    if isinstance(pointer.memory, Registers) or STATE.run.assumes or pointer.alignment % (bits // 8) == 0:
+    known = isinstance(pointer.memory, Registers) or pointer.alignment % (bits // 8) == 0
+    if known or STATE.run.assumes:
         return
     raise refused(
         f"the DSL refuses a {bits}-bit copy here: it needs an address known to be a multiple of {bits // 8} bytes, and of this one "
@@ -260,8 +234,7 @@ def _move(src: Tensor, dst: Tensor, width: int, keep) -> None:
     write(dst.pointer, element_offsets(dst.layout), data, width, keep, dst.place(width))
 
 
-def _space(space) -> str:
-    return {Space.GMEM: "global", Space.SMEM: "shared", Space.NONE: "registers", None: "any memory"}[space]
+_SPACES = {Space.GMEM: "global", Space.SMEM: "shared", Space.NONE: "registers", None: "any memory"}
 
 
 def _check_pair(src, dst, what: str) -> int:

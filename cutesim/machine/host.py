@@ -61,13 +61,14 @@ class Compiled:
         parameters = list(signature.parameters.values())[0 if _is_plain(self.function) else 1 :]
         fixed = [p.name for p in parameters if "Constexpr" in str(p.annotation)]
         compiled = dict(zip([p.name for p in parameters], self.args)) | self.kwargs
-        if len(args) + len(kwargs) < len(compiled):  # a call may leave out what the compiler knew, or name it once more
-            given = dict(zip([p.name for p in parameters if p.name not in fixed], args)) | kwargs
-        else:
-            given = dict(zip([p.name for p in parameters], args)) | kwargs
+        left_out = (
+            fixed if len(args) + len(kwargs) < len(compiled) else ()
+        )  # a call may name what the compiler knew once more
+        given = dict(zip([p.name for p in parameters if p.name not in left_out], args)) | kwargs
         whole = {name: compiled[name] for name in fixed if name in compiled} | given
         whole = {name: _as_compiled(x, compiled.get(name)) for name, x in whole.items()}
-        positional = [whole.pop(p.name) for p in parameters if p.name in whole and p.kind is not p.KEYWORD_ONLY]
+        by_place = [p.name for p in parameters if p.name in whole and p.kind is not p.KEYWORD_ONLY]
+        positional = [whole.pop(name) for name in by_place]
         _run(self.function, *positional, **whole)
 
 

@@ -51,9 +51,8 @@ def unbound(name: str) -> Unbound:
 @lru_cache(maxsize=4096)
 def stays_inside(name: str) -> Unbound:
     """A name that `with cute.arch.elect_one():` binds, after it."""
-    return Unbound(
-        name, "is assigned inside `with cute.arch.elect_one():`, which hands no value on; use an `if` of one lane"
-    )
+    why = "is assigned inside `with cute.arch.elect_one():`, which hands no value on; use an `if` of one lane"
+    return Unbound(name, why)
 
 
 def copies(values: tuple) -> tuple:
@@ -83,7 +82,8 @@ def refuse_objects(names, values) -> None:
                     f"attributes of self that a dynamic `if` or loop changes (of a {type(value).__name__})"
                 )
             continue
-        if hasattr(type(value), "is_twin") or hasattr(type(value), "is_python_object") or isinstance(value, str):
+        kind = type(value)
+        if hasattr(kind, "is_twin") or hasattr(kind, "is_python_object") or isinstance(value, str):
             raise refused(
                 f"{name} is a Python object that a dynamic `if` or loop changes, or whose method it calls, which the DSL refuses; "
                 f"keep the value in a variable or in a register tensor, and call a method as self.{name}.… or before",
@@ -120,7 +120,7 @@ def _kind(x) -> str:
 
 
 def _same(x, y) -> bool:
-    if isinstance(x, (Value, TensorSSA, list, dict)) or isinstance(y, (Value, TensorSSA, list, dict)):
+    if any(isinstance(v, (Value, TensorSSA, list, dict)) for v in (x, y)):
         return x is y and not isinstance(x, (list, dict))
     if x is y:
         return True
@@ -139,8 +139,8 @@ def _like(found: tuple, values) -> tuple:
 
 def merge(name: str, condition, x, y):
     """The value after a join: x where `condition`, else y; types must agree as the DSL demands."""
-    if carries_values(x) and type(x) is type(y):
-        return x if x is y else x._joined(y, lambda n, p, q: dynamic(merge(f"{name}.{n}", condition, p, q)))
+    if carries_values(x) and type(x) is type(y) and x is not y:
+        return x._joined(y, lambda n, p, q: dynamic(merge(f"{name}.{n}", condition, p, q)))
     if _same(x, y):
         return x
     if isinstance(x, Unbound) or isinstance(y, Unbound):
@@ -182,8 +182,8 @@ def check_types(name: str, x, y) -> None:
             f"{name} is {_kind(x)} on one path of a dynamic `if` or loop and {_kind(y)} on the other; "
             "only numbers, vectors and tensors of one type may differ",
         )
-    vectors = isinstance(x, TensorSSA), isinstance(y, TensorSSA)
-    if tx is not ty or vectors[0] != vectors[1] or (all(vectors) and x.a.shape[-1] != y.a.shape[-1]):
+    counts = [v.a.shape[-1] if isinstance(v, TensorSSA) else None for v in (x, y)]
+    if tx is not ty or counts[0] != counts[1]:
         raise refused(f"{name} changes type in a dynamic `if` or loop: {_kind(y)} and {_kind(x)}; {_one_type(x, y)}")
 
 
@@ -192,8 +192,9 @@ def _one_type(x, y) -> str:
     if isinstance(x, TensorSSA) or isinstance(y, TensorSSA):
         return "give it one type"
     for number, other in ((x, y), (y, x)):
-        if not isinstance(number, Value) and (type_of(other).is_float or not type_of(number).is_float):
-            return f"Python's {number} counts as {type_of(number)}: write cutlass.{type_of(other)}({number})"
+        counts, wanted = type_of(number), type_of(other)
+        if not isinstance(number, Value) and (wanted.is_float or not counts.is_float):
+            return f"Python's {number} counts as {counts}: write cutlass.{wanted}({number})"
     given, wanted = sorted((type_of(x), type_of(y)), key=lambda dtype: (dtype.is_float, dtype.width))
     return f"give it one type, for example cutlass.{wanted}(...) where it is {given}"
 

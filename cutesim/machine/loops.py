@@ -160,7 +160,8 @@ class _Carried:
         STATE.loops -= 1
         if not self.entered:
             return values
-        return tuple(Unbound(n, GONE) if isinstance(b, Unbound) else v for n, b, v in zip(names, self.at_entry, values))
+        before = zip(names, self.at_entry, values)
+        return tuple(Unbound(n, GONE) if isinstance(b, Unbound) else v for n, b, v in before)
 
     def counters(self, before, after):
         """What its own variables are afterwards: gone, unless they were there before."""
@@ -259,14 +260,11 @@ class _WhileLoop(_Carried):
         if not self.dynamic:
             return values
         result = super().leave(names, values)
-        # What a pass binds anew it does not hand on.
-        handed_on = [(old, new) for old, new in zip(self.before, result) if not isinstance(old, Unbound)]
         g = executing()
-        idle = (
-            STATE.run.writes == self.writes
-            and g.oldest > self.made
-            and all(_unchanged(old, new) for old, new in handed_on)
-        )
+        idle = STATE.run.writes == self.writes and g.oldest > self.made
+        # What a pass binds anew it does not hand on.
+        pairs = zip(self.before, result) if idle else ()
+        idle = idle and all(isinstance(old, Unbound) or _unchanged(old, new) for old, new in pairs)
         g.oldest = min(g.oldest, self.outer)
         self.idle = self.idle + 1 if idle else 0
         return result
@@ -277,7 +275,8 @@ class _WhileLoop(_Carried):
     def turn(self):
         """What the warp yields: it goes on at once, when the others have had their turns."""
         if self.constant:
-            raise fail("endless", "this loop has no end: its condition is always true, and no pass changes anything")
+            text = "this loop has no end: its condition is always true, and no pass changes anything"
+            raise fail("endless", text)
         return Waiting(lambda: True, "a value that nobody changes", here(), spins=True)
 
     def finish(self, names, values):

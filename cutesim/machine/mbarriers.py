@@ -54,7 +54,8 @@ class MBarrier:
     expecting: tuple = ()  # Lines that said how many bytes to expect
     arrived: dict = field(default_factory=dict)  # (code, line number) -> arrivals in this phase
     before: tuple = ({}, {})  # the same of the two phases before this one
-    passed: dict = field(default_factory=dict)  # (block, warp) -> the last phase that it has seen completed
+    # (block, warp) -> the last phase that it has seen completed
+    passed: dict = field(default_factory=dict)
 
     def step(self) -> bool:
         """Complete the phase if nothing is pending; whether it did."""
@@ -84,7 +85,8 @@ class MBarrier:
         """What to say where a phase of the parity that a warp waits for was complete, and the next one, too, before it came."""
         if self.phase - self.passed.get(warp, -1) <= 2:
             return ""
-        came = {place: sum(one.get(place, 0) for one in self.before) for place in {**self.before[0], **self.before[1]}}
+        places = dict.fromkeys((*self.before[0], *self.before[1]))
+        came = {place: sum(one.get(place, 0) for one in self.before) for place in places}
         by = f", with {_from_where(came)}" if came else ""
         return (
             f"; this wait has missed phase {self.phase - 2}, of the same parity: that one and phase {self.phase - 1} are over{by}. "
@@ -100,9 +102,8 @@ class MBarrier:
 
 def _from_where(arrived: dict) -> str:
     """ "32 from kernel.py:7, 1 from kernel.py:9" of arrivals by place."""
-    return ", ".join(
-        f"{n} from {line_of(code.co_filename, number, code.co_name).where}" for (code, number), n in arrived.items()
-    )
+    lines = ((n, line_of(code.co_filename, at, code.co_name)) for (code, at), n in arrived.items())
+    return ", ".join(f"{n} from {line.where}" for n, line in lines)
 
 
 def _rows_and_offsets(pointer: Pointer, peer) -> tuple:
@@ -162,8 +163,9 @@ def lane_rows(pointer: Pointer, peer=None) -> np.ndarray:
 def _record(op: Op, pointer, peer=None, **facts) -> None:
     if STATE.run.recorder is None:
         return
-    remote = peer is not None or pointer.rows is not None
-    record_event(op, space=Space.DSMEM if remote else Space.SMEM, nbytes=8, addresses=lane_rows(pointer, peer), **facts)
+    own = peer is None and pointer.rows is None
+    space = Space.SMEM if own else Space.DSMEM
+    record_event(op, space=space, nbytes=8, addresses=lane_rows(pointer, peer), **facts)
 
 
 @by_warp
@@ -176,7 +178,8 @@ def mbarrier_init(mbar_ptr, cnt, **_) -> None:
     made = set()  # by this instruction: several lanes that say the same thing at once are let pass
     for row, offset, _, _ in places(mbar_ptr):
         if offset % 8:
-            raise fail("misaligned", f"an mbarrier needs 8-byte alignment; this one is at shared byte {offset}")
+            text = f"an mbarrier needs 8-byte alignment; this one is at shared byte {offset}"
+            raise fail("misaligned", text)
         if offset + 8 > group().launch.smem_used:
             held = f"the block has allocated {group().launch.smem_used} bytes of shared memory"
             text = f"Out of bounds: {held}, and this mbarrier ends at byte {offset + 7}. Allocate an Int64 for each mbarrier"
@@ -223,10 +226,8 @@ def _arrive(name: str, pointer, peer, count, nbytes, relaxed=False, scope=None, 
         amount, arrivals = _amount(nbytes, b, t), _amount(count, b, t)
         barrier.expect(amount)
         if arrivals > barrier.pending:
-            raise fail(
-                "mbarrier arrivals",
-                f"{name}: more arrivals than mbarrier_init counted ({barrier.count}) in phase {barrier.phase}",
-            )
+            counted_ = f"mbarrier_init counted ({barrier.count}) in phase {barrier.phase}"
+            raise fail("mbarrier arrivals", f"{name}: more arrivals than {counted_}")
         barrier.arrive(arrivals)
         barrier.step()
     if phase is not None:
@@ -241,7 +242,8 @@ def _arrive(name: str, pointer, peer, count, nbytes, relaxed=False, scope=None, 
 def mbarrier_expect_tx(mbar_ptr, bytes, peer_cta_rank_in_cluster=None, **_) -> None:
     for row, offset, b, t in places(mbar_ptr, peer_cta_rank_in_cluster):
         find(row, offset, "mbarrier_expect_tx").expect(_amount(bytes, b, t))
-    _record(Op.MBARRIER_EXPECT, mbar_ptr, peer_cta_rank_in_cluster, arg=int(scalar(bytes).a.reshape(-1)[0]))
+    shown = int(scalar(bytes).a.reshape(-1)[0])
+    _record(Op.MBARRIER_EXPECT, mbar_ptr, peer_cta_rank_in_cluster, arg=shown)
 
 
 def _parity(phase) -> int:
@@ -271,10 +273,6 @@ def _asked(name: str, pointer, phase) -> tuple:
     if group().warp < 0 and not _done(barriers, parity):
         raise NeedsWarps
     return barriers, parity
-
-
-def _yes() -> Value:
-    return Value(Boolean, np.array([[True]]))
 
 
 class _Yes(Value):
@@ -318,15 +316,13 @@ def _wait_for_phase(pointer, barriers: list, parity: int):
         return f"an mbarrier ({b.outstanding()}{b.missed(warp)})"
 
     def mismatch():
-        for b in barriers:
-            if not _done([b], parity) and b.pending == 0 and b.bytes:
-                return _mismatch(b, line)
-        return ""
+        never = (b for b in barriers if not _done([b], parity) and b.pending == 0 and b.bytes)
+        return next((_mismatch(b, line) for b in never), "")
 
-    if STATE.run.order is not None:  # others may come between the code before and the wait
+    first = STATE.run.order is not None  # others may come between the code before and the wait
+    while first or not ready():
         yield Waiting(ready, state, line, mismatch)
-    while not ready():
-        yield Waiting(ready, state, line, mismatch)
+        first = False
     for b in barriers:
         b.passed[warp] = _acquired(b)
     _record(Op.MBARRIER_RESUME, pointer, arg=parity, arg2=_acquired(barriers[0]) if barriers else -1)
@@ -352,9 +348,20 @@ def blocks_named(blocks) -> str:
 
 def mbarrier_try_wait(mbar_ptr, phase, **_):
     """Whether the phase has completed; other warps run before it says no."""
+    return _asks("try_wait", mbar_ptr, phase)
+
+
+def mbarrier_test_wait(mbar_ptr, phase, **_):
+    """Whether the phase has completed, without blocking: False only once nothing else can go on."""
+    return _asks("test_wait", mbar_ptr, phase)
+
+
+def _asks(how: str, pointer, phase):
     needs_warps()
-    barriers, parity = _asked("mbarrier_try_wait", mbar_ptr, phase)
-    return _yes() if group().warp < 0 else Pending(_try(mbar_ptr, barriers, parity))
+    barriers, parity = _asked(f"mbarrier_{how}", pointer, phase)
+    if group().warp < 0:
+        return Value(Boolean, np.array([[True]]))
+    return Pending(_answer(how, pointer, barriers, parity))
 
 
 def _comes_too_early(barriers, parity) -> bool:
@@ -366,40 +373,13 @@ def _comes_too_early(barriers, parity) -> bool:
     return len(STATE.run.doubted) > before
 
 
-def _try(pointer, barriers, parity):
-    if _comes_too_early(barriers, parity):
-        return _no(pointer, parity)
-    if STATE.run.order is not None:  # how long it waits is not known, perhaps not at all
-        return (yield from _test(pointer, barriers, parity))
-    if not _done(barriers, parity):
-        yield Waiting(functools.partial(_done, barriers, parity), "an mbarrier (try_wait)", here())
-    return _answer(pointer, barriers, parity)
-
-
-def _answer(pointer, barriers, parity) -> Value:
-    """Whether the phase is complete now."""
-    if not _done(barriers, parity):
-        return _no(pointer, parity)
+def _answer(how: str, pointer, barriers, parity):
+    early, done = _comes_too_early(barriers, parity), functools.partial(_done, barriers, parity)
+    # Where orders are chosen it says what is so when it comes: how long a try waits is not known, perhaps not at all.
+    if not early and STATE.run.order is None and not done():
+        yield Waiting(done, f"an mbarrier ({how})", here(), gives_up=how == "test_wait")
+    if early or not done():
+        _record(Op.MBARRIER_WAIT, pointer, arg=parity, arg2=1)
+        return Value(Boolean, np.array([[False]]))
     _record(Op.MBARRIER_WAIT, pointer, arg=parity, arg2=2)
     return _Yes(pointer, arg=parity, arg2=_acquired(barriers[0]) if barriers else -1)
-
-
-def _no(pointer, parity) -> Value:
-    _record(Op.MBARRIER_WAIT, pointer, arg=parity, arg2=1)
-    return Value(Boolean, np.array([[False]]))
-
-
-def mbarrier_test_wait(mbar_ptr, phase, **_):
-    """Whether the phase has completed, without blocking: False only once nothing else can go on."""
-    needs_warps()
-    barriers, parity = _asked("mbarrier_test_wait", mbar_ptr, phase)
-    return _yes() if group().warp < 0 else Pending(_test(mbar_ptr, barriers, parity))
-
-
-def _test(pointer, barriers, parity):
-    if _comes_too_early(barriers, parity):
-        return _no(pointer, parity)
-    # Where orders are chosen it says what is so when it comes.
-    if STATE.run.order is None and not _done(barriers, parity):
-        yield Waiting(functools.partial(_done, barriers, parity), "an mbarrier (test_wait)", here(), gives_up=True)
-    return _answer(pointer, barriers, parity)

@@ -141,22 +141,23 @@ class PipelineAsync:
             raise refused(f"{cls.__name__}.create needs barrier_storage=, room for two mbarriers a stage")
         stages = constant_number(num_stages, "num_stages")
         made = cls(barrier_storage, barrier_storage + stages, stages, tx_count, sharing)
-        first = warps.warp_idx().a == 0
-        for stages, who in ((made.full, producer_group), (made.empty, consumer_group)):
-            _under(first, lambda stages=stages, who=who: made._initialise(stages, who))
+
+        def initialise() -> None:
+            for first, who in ((made.full, producer_group), (made.empty, consumer_group)):
+
+                def each(first=first, who=who) -> None:
+                    for stage in range(stages):
+                        mbarriers.mbarrier_init(first + stage, who.size)
+
+                _under(lowest_lane().a, each)
+
+        _under(warps.warp_idx().a == 0, initialise)
         mbarriers.mbarrier_init_fence()
         if defer_sync:
             return made
         if group().launch.cluster_size > 1:
             return _steps(cluster.cluster_arrive_relaxed, cluster.cluster_wait, lambda: made)
         return _steps(barriers.barrier, lambda: made)
-
-    def _initialise(self, stages, who: CooperativeGroup) -> None:
-        def each():
-            for stage in range(self.num_stages):
-                mbarriers.mbarrier_init(stages + stage, who.size)
-
-        _under(lowest_lane().a, each)
 
     # -- producers
 
@@ -175,12 +176,8 @@ class PipelineAsync:
     def producer_tail(self, state, **_):
         """Wait until every stage is empty, so that no consumer arrives at a block that has ended."""
 
-        def wait(last):
-            return lambda: _steps(
-                lambda: PipelineAsync.producer_acquire(self, state), *([] if last else [state.advance])
-            )
-
-        return _steps(*(wait(stage == self.num_stages - 1) for stage in range(self.num_stages)))
+        acquire = lambda: PipelineAsync.producer_acquire(self, state)  # noqa: E731
+        return _steps(*([acquire, state.advance] * self.num_stages)[:-1])
 
     # -- consumers
 
@@ -223,8 +220,8 @@ class PipelineTmaAsync(PipelineAsync):
 
     def producer_acquire(self, state, try_acquire_token=None, **_):
         def expect():
-            barrier = self.full + state.index
-            _under(lowest_lane().a, lambda: mbarriers.mbarrier_arrive_and_expect_tx(barrier, self.tx_count))
+            one, barrier = lowest_lane().a, self.full + state.index
+            _under(one, lambda: mbarriers.mbarrier_arrive_and_expect_tx(barrier, self.tx_count))
 
         return _steps(lambda: mbarriers.mbarrier_wait(self.empty + state.index, state.phase), expect)
 
@@ -240,7 +237,8 @@ class PipelineTmaAsync(PipelineAsync):
         mine = cluster.block_idx_in_cluster().a
         for peer in range(rows * columns):
             concerned = (mine % rows == peer % rows) | (mine // rows == peer // rows)
-            _under(first & concerned, lambda peer=peer: mbarriers.mbarrier_arrive(self.empty + state.index, peer))
+            barrier = self.empty + state.index
+            _under(first & concerned, lambda at=(barrier, peer): mbarriers.mbarrier_arrive(*at))
 
 
 class Participant:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import itertools
 import math
 import random
 from dataclasses import dataclass, field
@@ -65,25 +66,32 @@ class RunState:
     printed: list = field(default_factory=list)
     notes: list = field(default_factory=list)
     kernel_calls: list = field(default_factory=list)
-    may_still_run: list | None = None  # the launches that may run as the next one starts; None = not known
+    # the launches that may run as the next one starts; None = not known
+    may_still_run: list | None = None
     arguments: list = field(default_factory=list)  # memory.GlobalMemory of each tensor
     smem_bytes: int = 0
     # Line of a fragment -> Line of the first read of what no store has reached, if looked for
     unwritten: dict | None = None
-    poisoned: object = None  # the Line of the only fragment that holds other poison than with the fill before
-    on_device: bool = False  # whether the arguments are in a GPU's memory, which the host cannot touch
+    # the Line of the only fragment that holds other poison than with the fill before
+    poisoned: object = None
+    # whether the arguments are in a GPU's memory, which the host cannot touch
+    on_device: bool = False
     assumes: bool = False  # whether a kernel has promised something with cute.assume
-    shadows: Shadows = field(default_factory=Shadows)  # the exact numbers of memory, where they are asked for
+    # the exact numbers of memory, where they are asked for
+    shadows: Shadows = field(default_factory=Shadows)
     writes: int = 0  # stores to memory so far: a loop that makes none and changes no variable waits for someone else's
     made: int = 0  # register arrays so far
     changes: int = 0  # stores to registers so far
-    believed: bool = False  # whether a warp has gone by an mbarrier's answer that a phase is complete
+    # whether a warp has gone by an mbarrier's answer that a phase is complete
+    believed: bool = False
     # (block, warp, mbarrier, phase) of each answer of no, in a run that gives one to each first question
     doubted: set | None = None
     in_step: bool = False  # whether warps may run in step where a trace is recorded
     went_in_step: bool = False  # whether some have
-    changed: dict = field(default_factory=dict)  # memory -> what it held before warps in step wrote to it
-    played: tuple | None = None  # where the instruction stands that a warp in step has done, while its log is played
+    # memory -> what it held before warps in step wrote to it
+    changed: dict = field(default_factory=dict)
+    # where the instruction stands that a warp in step has done, while its log is played
+    played: tuple | None = None
     order: object = None  # orders.Order: who chooses each step, None = `schedule`
     mapper: object = None  # twins.Mapper: the reader's functions and objects as they run here
     blame: object = None  # blame.of_call: whose the error of a call is
@@ -140,25 +148,31 @@ class LaunchState:
     row_blocks: np.ndarray | None = None  # the block whose shared memory each row is
     shared: np.ndarray | None = None  # (blocks that run together, smem_stride) bytes
     views: dict = field(default_factory=dict)
-    allocations: dict = field(default_factory=dict)  # start -> SharedAllocation, same in every block
+    # start -> SharedAllocation, same in every block
+    allocations: dict = field(default_factory=dict)
     poisoned: set = field(default_factory=set)  # (row, start) filled in this batch
     barriers: dict = field(default_factory=dict)  # (block, id) -> Barrier
     live_warps: dict = field(default_factory=dict)  # block -> warps that have not exited
-    registers: dict = field(default_factory=dict)  # block -> {warp: (registers a thread that it asked for last, where)}
+    # block -> {warp: (registers a thread that it asked for last, where)}
+    registers: dict = field(default_factory=dict)
     cluster_barriers: dict = field(default_factory=dict)  # first row of the cluster -> Barrier
     mbarriers: dict = field(default_factory=dict)  # (row, byte offset) -> mbarriers.MBarrier
-    in_flight: list = field(default_factory=list)  # asynchronous transfers that have not landed, oldest first
+    # asynchronous transfers that have not landed, oldest first
+    in_flight: list = field(default_factory=list)
     late: list = field(default_factory=list)  # bulk stores that end with the launch
     smem_used: int = 0
     dynamic_smem: int = 0  # bytes that launch(smem=...) asks for
     cooperative: bool = False  # all blocks run at the same time
     use_pdl: bool = False  # may start before the kernel ahead of it on the stream has ended
     name: str = ""
-    ahead: list | None = field(default_factory=list)  # launches that may still run as this one starts; None = not known
-    waited: set = field(default_factory=set)  # blocks of which a thread has waited for the kernels before
+    # launches that may still run as this one starts; None = not known
+    ahead: list | None = field(default_factory=list)
+    # blocks of which a thread has waited for the kernels before
+    waited: set = field(default_factory=set)
     # block -> whether the first that let the next kernel start had waited
     signalled: dict = field(default_factory=dict)
-    touched: dict = field(default_factory=dict)  # id -> (memory, whether it was written) of global memory
+    # id -> (memory, whether it was written) of global memory
+    touched: dict = field(default_factory=dict)
 
     @property
     def waits_first(self) -> bool:
@@ -175,13 +189,12 @@ class LaunchState:
         """The launch ahead that writes `memory`, or uses it where `op` writes; None where there is none."""
         for launch in reversed(self.ahead):
             for other, written in launch.touched.values():
-                if (written or op is not Op.LOAD) and np.may_share_memory(other.array, memory.array):
+                meets = written or op is not Op.LOAD
+                if meets and np.may_share_memory(other.array, memory.array):
                     return launch
         return None
 
-    @property
-    def cluster_size(self) -> int:
-        return math.prod(self.cluster)
+    cluster_size = property(lambda self: math.prod(self.cluster))
 
     @property
     def at_once(self) -> int:
@@ -197,7 +210,8 @@ class LaunchState:
             return
         if ended and group.cluster_generation == barrier.generation:
             barrier.arrived -= 1
-        live = sum(self.live_warps[int(block)] for block in self.row_blocks[first : first + self.cluster_size])
+        blocks = self.row_blocks[first : first + self.cluster_size].tolist()
+        live = sum(map(self.live_warps.get, blocks))
         if 0 < live == barrier.arrived:
             barrier.generation += 1
             barrier.arrived = 0
@@ -238,16 +252,15 @@ class LaunchState:
 
 def three(dims, what: str) -> tuple:
     dims = dims if isinstance(dims, (tuple, list)) else (dims,)
-    dims = tuple(_number(d, what) for d in dims)
+    single = (int(d.a.item()) if isinstance(d, Value) and d.a.size == 1 else d for d in dims)
+    dims = tuple(constant_number(d, what) for d in single)
     if len(dims) > 3 or any(d < 0 for d in dims):
         raise fail("launch", f"{what}={dims} must be up to three numbers, none negative")
     return dims + (1,) * (3 - len(dims))
 
 
-def _number(d, what):
-    if isinstance(d, Value) and d.a.size == 1:
-        return int(d.a.reshape(-1)[0])
-    return constant_number(d, what)
+# Options of a launch that change nothing here.
+WITHOUT_EFFECT = frozenset("min_blocks_per_mp max_number_threads preferred_smem_carveout loc ip".split())
 
 
 class KernelCall:
@@ -258,23 +271,20 @@ class KernelCall:
         self.line, self.launched = here(), False
         STATE.run.kernel_calls.append(self)
 
-    def launch(self, grid=(1, 1, 1), block=(1, 1, 1), cluster=None, smem=None, stream=None, use_pdl=False, **unknown):
+    def launch(self, grid=1, block=1, cluster=1, smem=None, stream=None, use_pdl=False, **unknown):
         self.launched = True
         cooperative = bool(unknown.pop("cooperative", False))
-        harmless = {"min_blocks_per_mp", "max_number_threads", "preferred_smem_carveout", "loc", "ip"}
-        for name in set(unknown) - harmless:
+        for name in set(unknown) - WITHOUT_EFFECT:
             raise not_simulated(f"launch({name}=...)")
         grid, block = three(grid, "grid"), three(block, "block")
-        cluster = three(cluster, "cluster") if cluster is not None else (1, 1, 1)
+        cluster = three(1 if cluster is None else cluster, "cluster")
         threads, blocks, per_cluster = map(math.prod, (block, grid, cluster))
         if not 1 <= threads <= THREAD_LIMIT:
             raise fail("launch", f"block={block} has {threads} threads; a block has 1 to {THREAD_LIMIT}")
         if not 1 <= per_cluster <= CLUSTER_LIMIT:
             raise fail("launch", f"cluster={cluster} has {per_cluster} blocks; a cluster has 1 to {CLUSTER_LIMIT}")
-        for what, dims, limits, holds in (
-            ("block", block, BLOCK_LIMITS, "threads"),
-            ("grid", grid, GRID_LIMITS, "blocks"),
-        ):
+        limited = ("block", block, BLOCK_LIMITS, "threads"), ("grid", grid, GRID_LIMITS, "blocks")
+        for what, dims, limits, holds in limited:
             for axis, number, most in zip("xyz", dims, limits):
                 if number > most:
                     text = f"{what}={dims} has {number:,} {holds} along {axis}, and a {what} has at most {most:,} there"
@@ -286,10 +296,8 @@ class KernelCall:
         if smem is not None and isinstance(smem, int) and smem > SMEM_LIMIT:
             raise fail("launch", f"smem={smem:,} bytes; a Hopper block has at most {SMEM_LIMIT:,}")
         run, name = STATE.run, self.function.name
-        state = LaunchState(
-            grid, block, cluster, blocks, threads, use_pdl=bool(use_pdl), cooperative=cooperative, name=name
-        )
-        state.dynamic_smem = smem if isinstance(smem, int) else 0
+        state = LaunchState(grid, block, cluster, blocks, threads, cooperative=cooperative, name=name)
+        state.use_pdl, state.dynamic_smem = bool(use_pdl), smem if isinstance(smem, int) else 0
         state.ahead = run.may_still_run if state.use_pdl else []
         run_launch(self, state)
         # Launched with use_pdl, it may itself have started before those ahead of it ended; unless it waits before the next starts.
@@ -303,12 +311,10 @@ def run_launch(kernel: KernelCall, launch: LaunchState) -> None:
     last = len(launch.block_order())
     try:
         if run.recorder is not None:
-            run.recorder.launches.append(
-                Launch(kernel.function.full_name, launch.grid, launch.block, launch.cluster, int(launch.smem_used))
-            )
+            geometry = kernel.function.full_name, launch.grid, launch.block, launch.cluster
+            run.recorder.launches.append(Launch(*geometry, int(launch.smem_used)))
             _run_warps(_in_step(kernel, launch, last) or kernel, launch, last)
-            name = run.recorder.launches.pop()
-            run.recorder.launches.append(Launch(name.kernel, name.grid, name.block, name.cluster, launch.smem_used))
+            run.recorder.launches[-1] = Launch(*geometry, launch.smem_used)
             return
         if not _ran_together(kernel, launch, last, NeedsWarps):
             _run_warps(kernel, launch, last)
@@ -338,7 +344,8 @@ def _ran_together(kernel: KernelCall, launch: LaunchState, last: int, errors) ->
 
 
 def take_back(snapshots: dict) -> None:
-    for memory, array in reversed(snapshots.items()):  # of two views of one storage, the first saw it unwritten
+    # Of two views of one storage, the first saw it unwritten.
+    for memory, array in reversed(snapshots.items()):
         memory.array[...] = array
 
 
@@ -476,8 +483,10 @@ def warps_of(kernel: KernelCall | Log, launch: LaunchState, blocks) -> list:
             lanes = slice(w * WARP, (w + 1) * WARP)
             there = None if exists is None or exists[0, lanes].all() else exists[:, lanes]
             group = Group(launch, np.array([block]), threads[lanes], there, w, np.array([row]))
-            played = isinstance(kernel, Log)
-            steps = kernel.steps(group) if played else kernel.function.generator(kernel.args, kernel.kwargs)
+            if isinstance(kernel, Log):
+                steps = kernel.steps(group)
+            else:
+                steps = kernel.function.generator(kernel.args, kernel.kwargs)
             warps.append(Warp(group, steps))
     return warps
 
@@ -558,7 +567,8 @@ def _count_registers(block: int, by_warp: dict, warps: int) -> None:
     asked = by_warp.values()
     for warp, (_, line) in by_warp.items():
         first = warp - warp % 4
-        if missing := [other for other in range(first, min(warps, first + 4)) if other not in by_warp]:
+        missing = [other for other in range(first, min(warps, first + 4)) if other not in by_warp]
+        if missing:
             text = (
                 f"Warp {warp} of block {block} changes its registers, and warp {missing[0]} of the same warpgroup does not: what "
                 "then happens is undefined. Let all four warps reach setmaxregister."
@@ -579,12 +589,7 @@ def deadlock(launch: LaunchState, warps: list, full=False) -> None:
         if warp.waiting.mismatch is not None and warp.waiting.mismatch():
             STATE.group = warp.group
             text, lines = warp.waiting.mismatch()
-            raise fail(
-                "mbarrier byte mismatch",
-                text,
-                lines=lines,
-                block=int(warp.group.blocks[0]),
-            )
+            raise fail("mbarrier byte mismatch", text, lines=lines, block=int(warp.group.blocks[0]))
     by_place = {}
     for warp in warps:
         w = warp.waiting
@@ -601,47 +606,29 @@ def deadlock(launch: LaunchState, warps: list, full=False) -> None:
         threads = sum(int(w.group.active().sum()) for w in stuck)
         names = sorted({(int(w.group.blocks[0]), w.group.warp) for w in stuck})
         blocks = sorted({b for b, _ in names})
-        which = (
-            f"block {blocks[0]}, {_warps([w for _, w in names])}" if len(blocks) == 1 else f"blocks {ranges(blocks)}"
-        )
+        numbers = {w for _, w in names}
+        which = f"block {blocks[0]}, warp{'s' * (len(numbers) > 1)} {ranges(numbers)}"
+        which = which if len(blocks) == 1 else f"blocks {ranges(blocks)}"
         parts.append(f"{threads} threads wait at {where} for {what} ({which})")
-    lines = tuple(w.waiting.line for w in warps)
     block = int(warps[0].group.blocks[0])
+    lines = tuple(dict.fromkeys(w.waiting.line for w in warps))
+    facts = {"lines": lines, "block": block, "count": len(warps)}
     gone = launch.live_warps.get(block, 0) < -(-launch.threads // WARP)
     if gone and all("the block barrier" in part for part in parts):
-        raise fail(
-            "divergent barrier",
+        text = (
             f"Divergent barrier: {'; '.join(parts)}, and the block's other warps have ended without reaching it. A GPU "
-            "then lets the waiting warps go with nothing ordered; make every warp pass the barrier.",
-            lines=tuple(dict.fromkeys(lines)),
-            block=block,
-            count=len(warps),
-        ) from None
-    room = (
-        f" An H100 holds {launch.at_once} of the {launch.blocks:,} blocks at a time, and no other can start."
-        if full
-        else ""
-    )
-    raise fail(
-        "deadlock",
-        "Deadlock: " + "; ".join(parts) + "." + room,
-        lines=tuple(dict.fromkeys(lines)),
-        block=block,
-        count=len(warps),
-    ) from None
-
-
-def _warps(numbers) -> str:
-    return f"warp {numbers[0]}" if len(set(numbers)) == 1 else f"warps {ranges(numbers)}"
+            "then lets the waiting warps go with nothing ordered; make every warp pass the barrier."
+        )
+        raise fail("divergent barrier", text, **facts) from None
+    text = f"Deadlock: {'; '.join(parts)}."
+    if full:
+        held = f"An H100 holds {launch.at_once} of the {launch.blocks:,} blocks at a time"
+        text += f" {held}, and no other can start."
+    raise fail("deadlock", text, **facts) from None
 
 
 def ranges(numbers) -> str:
-    numbers = sorted(set(numbers))
-    parts, start = [], None
-    for i, n in enumerate(numbers):
-        if start is None:
-            start = n
-        if i + 1 == len(numbers) or numbers[i + 1] != n + 1:
-            parts.append(str(start) if start == n else f"{start}-{n}")
-            start = None
-    return ", ".join(parts)
+    """`0-3, 7` of numbers in any order."""
+    runs = itertools.groupby(enumerate(sorted(set(numbers))), lambda at: at[1] - at[0])
+    whole = [[number for _, number in run] for _, run in runs]
+    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in whole)

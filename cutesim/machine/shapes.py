@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import operator
+
 import numpy as np
 
 from ..context import not_simulated, refused
@@ -10,7 +13,6 @@ from ..layouts import layout_algebra as algebra
 from ..layouts.layout import Layout
 from ..memory import swizzle
 from ..memory import tensor as tn
-from ..values import numeric
 from ..values.numeric import Boolean, DType, Int32, TensorSSA, Value, convert
 from . import copying
 
@@ -55,9 +57,7 @@ def local_partition(target, tiler, index, proj=None, **_):
     tiler = tn.as_layout(tiler)
     tile = la.as_tuple(la.product_each(tiler.shape))
     # A layout of threads says by its strides which of them has which place: an index is undone mode by mode.
-    place = tuple(
-        index // d % n if d else 0 for n, d in zip(la.flatten_to_tuple(tiler.shape), la.flatten_to_tuple(tiler.stride))
-    )
+    place = tuple(index // d % n if d else 0 for n, d in la.leaves(tiler))
     view = target.relaid(lambda layout: algebra.zipped_divide(layout, tile))
     return view[(place, (None,) * la.rank(view.layout.shape[1]))]
 
@@ -96,22 +96,20 @@ def _product(shape):
     return shape
 
 
-def _shape_of(x):
-    return x.shape if hasattr(x, "shape") else x
+def _shape_of(x, mode):
+    found = x.shape if hasattr(x, "shape") else x
+    for m in (mode,) if isinstance(mode, int) else mode or ():
+        found = found[m]
+    return found
 
 
 def rank(x, mode=(), **_):
-    shape = _shape_of(x)
-    for m in (mode,) if isinstance(mode, int) else mode or ():
-        shape = shape[m]
-    return len(shape) if isinstance(shape, tuple) else 1
+    found = _shape_of(x, mode)
+    return len(found) if isinstance(found, tuple) else 1
 
 
 def shape(x, mode=(), **_):
-    result = _shape_of(x)
-    for m in (mode,) if isinstance(mode, int) else mode or ():
-        result = result[m]
-    return tn.shown(result)
+    return tn.shown(_shape_of(x, mode))
 
 
 def ceil_div(x, y, **_):
@@ -119,11 +117,14 @@ def ceil_div(x, y, **_):
 
 
 def cosize(x, **_):
+    if isinstance(x, swizzle.ComposedLayout):
+        return x.reach
     return tn.shown(la.cosize(x.layout if isinstance(x, tn.Tensor) else x))
 
 
 def size_in_bytes(dtype: DType, layout, **_):
-    return la.cosize(tn.as_layout(layout)) * dtype.itemsize
+    layout = layout.outer if isinstance(layout, swizzle.ComposedLayout) else tn.as_layout(layout)
+    return la.cosize(layout) * dtype.itemsize
 
 
 def make_layout(shape, stride=None, **_):
@@ -136,27 +137,24 @@ def slice_(x, coord, **_):
         return x[coord]
     if isinstance(x, Layout):
         return la.slice_and_offset(tn.plain(coord), x)[0]
+    if isinstance(x, swizzle.ComposedLayout):
+        outer, offset = la.slice_and_offset(tn.plain(coord), x.outer)
+        return swizzle.ComposedLayout(x.inner, x.offset + offset, outer)
     return la.slice_(x, coord)
 
 
 def crd2idx(coord, layout, **_):
     layout = tn.as_layout(layout)
     result = la.crd2idx(tn.plain(coord), layout.shape, layout.stride)
-    return Value(numeric.Int32, result.astype(np.int32)) if isinstance(result, np.ndarray) else tn.shown(result)
+    if isinstance(result, np.ndarray):
+        return Value(Int32, result.astype(np.int32))
+    return tn.shown(result)
 
 
 def elem_less(left, right, **_):
     """True where every coordinate of `left` is below `right`'s."""
-    lefts = la.flatten(left) if isinstance(left, tuple) else (left,)
-    rights = la.flatten(right) if isinstance(right, tuple) else (right,)
+    lefts, rights = la.flatten_to_tuple(left), la.flatten_to_tuple(right)
     if len(lefts) != len(rights):
         raise refused(f"elem_less compares coordinates of one rank, got {left} and {right}")
-    result = None
-    for a, b in zip(lefts, rights):
-        one = a < b
-        result = (
-            one
-            if result is None
-            else (result & one if isinstance(one, Value) or isinstance(result, Value) else result and one)
-        )
+    result = functools.reduce(operator.and_, (a < b for a, b in zip(lefts, rights)))
     return result if isinstance(result, Value) else convert(bool(result), Boolean)

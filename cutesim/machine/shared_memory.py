@@ -29,9 +29,8 @@ class SmemAllocator:
         count = composed.reach if composed else la.cosize(layout)
         pointer = self._place(element_type, count, byte_alignment, la.flatten(layout.shape), la.flatten(layout.stride))
         if composed:
-            pointer = replace(
-                pointer, offset=pointer.offset + composed.offset, swizzle=(composed.inner, pointer.offset)
-            )
+            origin = pointer.offset
+            pointer = replace(pointer, offset=origin + composed.offset, swizzle=(composed.inner, origin))
         return Tensor(pointer if swizzle is None else by_address(pointer, swizzle), layout)
 
     def allocate_array(self, element_type: DType, num_elems=1, *, byte_alignment=1, **_) -> Pointer:
@@ -61,21 +60,21 @@ class SmemAllocator:
         align = max(_alignment(byte_alignment), dtype.itemsize)
         start = -(-g.smem_top // align) * align
         nbytes = count * dtype.itemsize
+        brings = f"this allocation brings the block to {start + nbytes:,} bytes of shared memory"
         if start + nbytes > SMEM_LIMIT:
-            raise fail(
-                "shared memory",
-                f"this allocation brings the block to {start + nbytes:,} bytes of shared memory; Hopper allows {SMEM_LIMIT:,}",
-            )
+            raise fail("shared memory", f"{brings}; Hopper allows {SMEM_LIMIT:,}")
         if not self.is_static and 0 < launch.dynamic_smem < start + nbytes:
-            text = f"this allocation brings the block to {start + nbytes:,} bytes of shared memory, and the launch asks for smem="
-            raise fail("shared memory", f"{text}{launch.dynamic_smem:,}: leave smem= away, and CuTe DSL counts them")
+            asked = f"the launch asks for smem={launch.dynamic_smem:,}"
+            raise fail("shared memory", f"{brings}, and {asked}: leave smem= away, and CuTe DSL counts them")
         g.smem_top = start + nbytes
         launch.smem_used = max(launch.smem_used, g.smem_top)
         allocation = launch.allocations.get((start, nbytes, dtype))
         if allocation is None:
             shape = shape if isinstance(shape, tuple) else (shape,)
             stride = stride if isinstance(stride, tuple) else (stride,)
-            allocation = SharedAllocation(name or _name(), dtype, shape, stride, start, nbytes)
+            variable = re.match(r"\s*(\w+)\s*=", here().text)  # that the kernel assigns it to
+            name = name or (variable[1] if variable else "shared memory")
+            allocation = SharedAllocation(name, dtype, shape, stride, start, nbytes)
             launch.allocations[(start, nbytes, dtype)] = allocation
         self._poison(allocation)
         return Pointer(allocation, dtype, start // dtype.itemsize, min(align & -align, 128))
@@ -110,9 +109,3 @@ def _alignment(number) -> int:
         text = f"byte_alignment is {align}, and an alignment is a power of two: the compiler would place this anywhere."
         raise fail("alignment", text)
     return align
-
-
-def _name() -> str:
-    """The variable the kernel assigns the allocation to, as a reader would name it."""
-    match = re.match(r"\s*(\w+)\s*=", here().text)
-    return match.group(1) if match else "shared memory"

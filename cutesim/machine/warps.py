@@ -60,10 +60,10 @@ def _bits_of(mask: int) -> np.ndarray:
     return (mask >> np.arange(WARP, dtype=np.int64)) & 1 == 1
 
 
-def by_mask(mask, run):
-    """run(mask), once for each mask that lanes here have: each half of a warp may name its own lanes."""
+def by_mask(mask, run, *args):
+    """run(mask, ...), once for each mask that lanes here have: each half of a warp may name its own lanes."""
     if not isinstance(mask, Value) or mask.a.size == 1:
-        return run(mask)
+        return run(mask, *args)
     g = group()
     wide = np.broadcast_to(mask.a, g.shape)
     kinds = np.unique(wide[g.active()]).tolist()
@@ -72,7 +72,7 @@ def by_mask(mask, run):
         chosen = wide == kind
         if len(kinds) > 1:
             g.push(chosen)
-        one = run(kind)
+        one = run(kind, *args)
         if len(kinds) > 1:
             g.pop()
         result = one if result is None else Value(one.dtype, np.where(chosen, one.a, result.a))
@@ -122,13 +122,8 @@ def _refuse(found: tuple | None, text: str) -> None:
     if found:
         block, warp, lane, count = found
         missing = f"{count} lane{'s are' if count > 1 else ' is'} missing"
-        raise fail(
-            "divergent shuffle",
-            text.format(block=block, warp=warp, lane=lane, missing=missing),
-            block=block,
-            threads=(warp * WARP + lane,),
-            count=count,
-        )
+        said = text.format(block=block, warp=warp, lane=lane, missing=missing)
+        raise fail("divergent shuffle", said, block=block, threads=(warp * WARP + lane,), count=count)
 
 
 def _whole() -> bool:
@@ -139,14 +134,16 @@ def _whole() -> bool:
 
 def _missing(named: np.ndarray) -> tuple | None:
     """(block, warp, lane, how many) of the first executing warp without some existing lane that is named; None if none is."""
-    g = group()
     active = active_lanes()
-    exists = None if g.exists is None else np.broadcast_to(g.exists, g.shape).reshape(active.shape)
-    executing = active.any(axis=2)
-    wanted = np.broadcast_to(named, active.shape)
-    if exists is not None:
-        wanted = wanted & exists
-    return _first(wanted & ~active & executing[..., None])
+    return _first(named & lanes_that_exist() & ~active & active.any(axis=2, keepdims=True))
+
+
+def lanes_that_exist():
+    """Those of the last warp may not; of the shape of `active_lanes`."""
+    g = group()
+    if g.exists is None:
+        return True
+    return np.broadcast_to(g.exists, g.shape).reshape(len(g.blocks), -1, WARP)
 
 
 def _first(lanes: np.ndarray) -> tuple | None:
@@ -156,11 +153,6 @@ def _first(lanes: np.ndarray) -> tuple | None:
     g = group()
     b, w, lane = (int(k[0]) for k in np.nonzero(lanes))
     return int(g.blocks[b]), w if g.warp < 0 else g.warp, lane, int(lanes[b, w].sum())
-
-
-@lru_cache(maxsize=1024)
-def _constant_source(kind: ShuffleKind, offset: int, clamp_bits: int) -> np.ndarray:
-    return shuffle_source(kind, offset, clamp_bits)
 
 
 def shuffle_source(kind: ShuffleKind, offset, clamp_bits: int) -> np.ndarray:
@@ -185,11 +177,14 @@ def shuffle_source(kind: ShuffleKind, offset, clamp_bits: int) -> np.ndarray:
     return np.where(valid, j, lane)
 
 
+_constant_source = lru_cache(maxsize=1024)(shuffle_source)
+
+
 def shuffle(value, offset, kind: ShuffleKind, mask, clamp):
-    return by_mask(mask, lambda one: _shuffle_of(value, offset, kind, one, clamp))
+    return by_mask(mask, _shuffle_of, value, offset, kind, clamp)
 
 
-def _shuffle_of(value, offset, kind: ShuffleKind, mask, clamp):
+def _shuffle_of(mask, value, offset, kind: ShuffleKind, clamp):
     if isinstance(value, TensorSSA):
         raise refused("a shuffle moves one number a lane, not a vector; shuffle its elements one by one")
     value = scalar(value)
@@ -219,32 +214,22 @@ def _shuffle_of(value, offset, kind: ShuffleKind, mask, clamp):
             moved = None if moved is None else np.where(on, moved, np.nan)
         if group().warp >= 0:
             read, moved = read.reshape(-1, WARP)[0], None if moved is None else moved[0, 0]
-        record_event(
-            Op.SHUFFLE,
-            nbytes=value.dtype.itemsize,
-            addresses=read,
-            values=moved,
-            arg=int(kind),
-            arg2=shown_offset,
-        )
+        facts = {"addresses": read, "values": moved, "arg": int(kind), "arg2": shown_offset}
+        record_event(Op.SHUFFLE, nbytes=value.dtype.itemsize, **facts)
     return Value(value.dtype, _flat(got))
 
 
 def _require_sources(active: np.ndarray, source: np.ndarray) -> None:
     """Every lane that is here must read one that is here."""
     absent = active & ~_from_lanes(active, source)
-    if not absent.any():
-        return
-    g = group()
-    b, w, lane = (int(k[0]) for k in np.nonzero(absent))
-    warp = w if g.warp < 0 else g.warp
-    raise fail(
-        "divergent shuffle",
-        f"Divergent shuffle: lane {lane} of warp {warp} (block {int(g.blocks[b])}) reads lane "
-        f"{int(np.broadcast_to(source, active.shape)[b, w, lane])}, "
-        "which is not here; its value is undefined. Move the shuffle out of the `if`.",
-        block=int(g.blocks[b]),
-    )
+    if absent.any():
+        block, warp, lane, _ = _first(absent)
+        reads = int(np.broadcast_to(source, active.shape)[absent][0])
+        text = (
+            f"Divergent shuffle: lane {lane} of warp {warp} (block {block}) reads lane {reads}, "
+            "which is not here; its value is undefined. Move the shuffle out of the `if`."
+        )
+        raise fail("divergent shuffle", text, block=block)
 
 
 def _from_lanes(lanes: np.ndarray, source: np.ndarray) -> np.ndarray:
@@ -254,20 +239,18 @@ def _from_lanes(lanes: np.ndarray, source: np.ndarray) -> np.ndarray:
     return np.take_along_axis(lanes, np.broadcast_to(source, lanes.shape), axis=2)
 
 
-def shuffle_sync(value, offset, mask=FULL_MASK, mask_and_clamp=31, loc=None, ip=None):
-    return shuffle(value, offset, ShuffleKind.IDX, mask, mask_and_clamp)
+def _of_kind(name: str, kind: ShuffleKind, clamp: int):
+    def sync(value, offset, mask=FULL_MASK, mask_and_clamp=clamp, loc=None, ip=None):
+        return shuffle(value, offset, kind, mask, mask_and_clamp)
+
+    sync.__name__ = sync.__qualname__ = name
+    return sync
 
 
-def shuffle_sync_up(value, offset, mask=FULL_MASK, mask_and_clamp=0, loc=None, ip=None):
-    return shuffle(value, offset, ShuffleKind.UP, mask, mask_and_clamp)
-
-
-def shuffle_sync_down(value, offset, mask=FULL_MASK, mask_and_clamp=31, loc=None, ip=None):
-    return shuffle(value, offset, ShuffleKind.DOWN, mask, mask_and_clamp)
-
-
-def shuffle_sync_bfly(value, offset, mask=FULL_MASK, mask_and_clamp=31, loc=None, ip=None):
-    return shuffle(value, offset, ShuffleKind.BFLY, mask, mask_and_clamp)
+shuffle_sync = _of_kind("shuffle_sync", ShuffleKind.IDX, 31)
+shuffle_sync_up = _of_kind("shuffle_sync_up", ShuffleKind.UP, 0)
+shuffle_sync_down = _of_kind("shuffle_sync_down", ShuffleKind.DOWN, 31)
+shuffle_sync_bfly = _of_kind("shuffle_sync_bfly", ShuffleKind.BFLY, 31)
 
 
 def warp_reduction(val, op, *, threads_in_group=32, **_):
@@ -281,18 +264,17 @@ def warp_reduction(val, op, *, threads_in_group=32, **_):
 
 
 def warp_reduction_max(val, *, threads_in_group=32, **_):
-    return warp_reduction(
-        val, lambda a, b: fmax(a, b) if a.dtype is Float32 else _larger(a, b), threads_in_group=threads_in_group
-    )
+    def larger(a, b):
+        """Of integers as cutlass.max is compiled: b where a <= b or b is NaN, else a. So NaN wins, and of two zeros b."""
+        if a.dtype is Float32:
+            return fmax(a, b)
+        return Value(a.dtype, np.where((a.a <= b.a) | (b.a != b.a), b.a, a.a))
+
+    return warp_reduction(val, larger, threads_in_group=threads_in_group)
 
 
 def warp_reduction_sum(val, *, threads_in_group=32, **_):
     return warp_reduction(val, lambda a, b: a + b, threads_in_group=threads_in_group)
-
-
-def _larger(a: Value, b: Value) -> Value:
-    """As cutlass.max is compiled: b where a <= b or b is NaN, else a. So NaN wins, and of two zeros b."""
-    return Value(a.dtype, np.where((a.a <= b.a) | (b.a != b.a), b.a, a.a))
 
 
 def warp_redux_sync(value, kind: str, mask_and_clamp=FULL_MASK, **flags):
@@ -300,12 +282,12 @@ def warp_redux_sync(value, kind: str, mask_and_clamp=FULL_MASK, **flags):
     value = scalar(value)
     if value.dtype.is_float:
         raise refused("redux.sync takes 32-bit integers on Hopper; reduce floats by shuffles")
-    return by_mask(mask_and_clamp, lambda mask: _redux(value, kind, mask))
+    return by_mask(mask_and_clamp, _redux, value, kind)
 
 
-def _redux(value: Value, kind: str, mask_and_clamp) -> Value:
-    require_all(mask_and_clamp, "redux")
-    lanes, named = _lanes(value.a), mask_of(mask_and_clamp) & active_lanes()
+def _redux(mask, value: Value, kind: str) -> Value:
+    require_all(mask, "redux")
+    lanes, named = _lanes(value.a), mask_of(mask) & active_lanes()
     bits = lanes.astype(np.uint32)
     inner = np.where(named, lanes, 0)
     if kind in ("max", "min", "umax", "umin"):
@@ -326,39 +308,39 @@ def _redux(value: Value, kind: str, mask_and_clamp) -> Value:
     return Value(value.dtype, _flat(np.broadcast_to(wrapped[..., None], lanes.shape)))
 
 
-def _vote(pred, mask, reduce):
-    require_all(mask, "vote")
-    a = scalar(pred)
-    yes = _lanes(a.a != 0)
-    record_event(Op.VOTE)
-    return reduce(yes, mask_of(mask) & active_lanes())
+def _vote(name: str, reduce, dtype):
+    def sync(pred, mask=FULL_MASK, loc=None, ip=None):
+        return by_mask(mask, voted, pred)
+
+    def voted(mask, pred) -> Value:
+        require_all(mask, "vote")
+        yes = _lanes(scalar(pred).a != 0)
+        record_event(Op.VOTE)
+        return _all_lanes(reduce(yes, mask_of(mask) & active_lanes()), dtype)
+
+    sync.__name__ = sync.__qualname__ = name
+    return sync
 
 
 def _all_lanes(x, dtype) -> Value:
     return Value(dtype, _flat(np.repeat(x[..., None], WARP, axis=2)))
 
 
-def vote_ballot_sync(pred, mask=FULL_MASK, loc=None, ip=None):
-    bits = lambda yes, on: ((yes & on).astype(np.uint64) << np.arange(WARP, dtype=np.uint64)).sum(axis=2)  # noqa: E731
-    return by_mask(mask, lambda one: _all_lanes(_vote(pred, one, bits).astype(np.uint32).view(np.int32), Int32))
+def _as_bits(lanes: np.ndarray) -> np.ndarray:
+    bits = lanes.astype(np.uint64) << np.arange(WARP, dtype=np.uint64)
+    return bits.sum(axis=2).astype(np.uint32).view(np.int32)
 
 
-def vote_any_sync(pred, mask=FULL_MASK, loc=None, ip=None):
-    some = lambda yes, on: (yes & on).any(axis=2)  # noqa: E731
-    return by_mask(mask, lambda one: _all_lanes(_vote(pred, one, some), Boolean))
+def _all_alike(yes, on):
+    return (yes | ~on).all(axis=2) | ~(yes & on).any(axis=2)
 
 
-def vote_all_sync(pred, mask=FULL_MASK, loc=None, ip=None):
-    every = lambda yes, on: (yes | ~on).all(axis=2)  # noqa: E731
-    return by_mask(mask, lambda one: _all_lanes(_vote(pred, one, every), Boolean))
-
-
-def vote_uni_sync(pred, mask=FULL_MASK, loc=None, ip=None):
-    uniform = lambda yes, on: (yes | ~on).all(axis=2) | ~(yes & on).any(axis=2)  # noqa: E731
-    return by_mask(mask, lambda one: _all_lanes(_vote(pred, one, uniform), Boolean))
+vote_ballot_sync = _vote("vote_ballot_sync", lambda yes, on: _as_bits(yes & on), Int32)
+vote_any_sync = _vote("vote_any_sync", lambda yes, on: (yes & on).any(axis=2), Boolean)
+vote_all_sync = _vote("vote_all_sync", lambda yes, on: (yes | ~on).all(axis=2), Boolean)
+vote_uni_sync = _vote("vote_uni_sync", _all_alike, Boolean)
 
 
 def activemask(**_) -> Value:
     """The lanes that run here, as bits."""
-    bits = (active_lanes().astype(np.uint64) << np.arange(WARP, dtype=np.uint64)).sum(axis=2)
-    return _all_lanes(bits.astype(np.uint32).view(np.int32), Int32)
+    return _all_lanes(_as_bits(active_lanes()), Int32)

@@ -108,7 +108,8 @@ class HostTensor:
 
 
 def is_tensor(x) -> bool:
-    return isinstance(x, (np.ndarray, Array, HostTensor)) or hasattr(x, "untyped_storage") or _is_dsl_tensor(x)
+    known = isinstance(x, (np.ndarray, Array, HostTensor)) or hasattr(x, "untyped_storage")
+    return known or _is_dsl_tensor(x)
 
 
 def _is_dsl_tensor(x) -> bool:
@@ -211,11 +212,9 @@ def global_tensor(x, name: str, space: AddressSpace, dynamic=()) -> Tensor:
     stride = tuple(s // item for s in array.strides) or (1,)
     stride = tuple(1 if d == 1 and s > 1 << 40 else s for s, d in zip(stride, shape))
     extent = 0 if array.size == 0 else sum((d - 1) * s for d, s in zip(shape, stride)) + 1
-    flat = (
-        np.lib.stride_tricks.as_strided(array, (extent,), (item,), writeable=True)
-        if extent
-        else np.empty(0, array.dtype)
-    )
+    flat = np.empty(0, array.dtype)
+    if extent:
+        flat = np.lib.stride_tricks.as_strided(array, (extent,), (item,), writeable=True)
     known = _known(x, dynamic)
     x = x.tensor if isinstance(x, HostTensor) else x
     storage = x.untyped_storage().data_ptr() if hasattr(x, "untyped_storage") else _root(array)
@@ -224,9 +223,6 @@ def global_tensor(x, name: str, space: AddressSpace, dynamic=()) -> Tensor:
     if STATE.run is not None:
         STATE.run.arguments.append(memory)
     align = min(16, address & -address, known.align or 16)
-    layout = known.layout(_one(shape), _one(stride)) if array.shape else Layout(_one(shape), _one(stride))
+    laid = tuple(map(int, shape)), tuple(map(int, stride))
+    layout = known.layout(*laid) if array.shape else Layout(*laid)
     return Tensor(Pointer(memory, dtype, 0, align), layout, make_identity_tensor(layout.shape))
-
-
-def _one(values: tuple):
-    return tuple(int(v) for v in values)

@@ -13,11 +13,12 @@ import numpy as np
 
 from cutesim.trace import Op, Space
 
-from ..context import STATE, all_of, any_of, executing, fail, refused
+from ..context import STATE, all_of, any_of, executing, fail, first_lane, refused
 from ..values.numeric import Int32
 from .swizzle import permuted
 
-FAR_BELOW = -(1 << 24)  # an index further below 0 was too large for an Int32: nobody counts back so far
+# an index further below 0 was too large for an Int32: nobody counts back so far
+FAR_BELOW = -(1 << 24)
 
 
 @lru_cache(maxsize=4096)
@@ -114,7 +115,7 @@ def check(pointer, first, width: int, lanes, op: Op, place: Place | None = None)
 def _elements(pointer, first) -> np.ndarray:
     """The element indices (B|1, T|1, instructions) at which instructions start."""
     offset = pointer.offset
-    offset = offset[..., None] if isinstance(offset, np.ndarray) else np.full((1, 1, 1), offset, np.int64)
+    offset = offset[..., None] if isinstance(offset, np.ndarray) else np.array([[[offset]]], np.int64)
     return permuted(pointer, offset + first)
 
 
@@ -139,40 +140,32 @@ def _outside(pointer, first, width: int):
     return (index < begin) | (index + width > end)
 
 
-def _first_lane(bad: np.ndarray):
-    """(block, thread, chunk) of the first bad lane, and how many lanes are bad."""
-    g = executing()
-    wide = np.broadcast_to(bad, g.shape + bad.shape[2:])
-    b, t, c = (int(k[0]) for k in np.nonzero(wide))
-    return int(g.blocks[b]), int(g.threads[t]), (b, t, c), int(wide.any(axis=2).sum())
-
-
 def _out_of_bounds(pointer, index, width, bad, op, known: Place | None):
-    block, thread, place, count = _first_lane(bad)
+    place, facts = first_lane(bad)
     memory, size = pointer.memory, pointer.dtype.itemsize
     shape = executing().shape + index.shape[2:]
     at = int(np.broadcast_to(index, shape)[place])
-    verb = "writes" if op == Op.STORE else "reads"
     if memory.space is Space.GMEM:
-        element = at * size // memory.dtype.itemsize  # of the tensor's own type, whatever the pointer's is
+        # of the tensor's own type, whatever the pointer's is
+        element = at * size // memory.dtype.itemsize
         where = memory.coordinate(element) if known is None else known.coordinate(shape, *place)
-        place_text = f"{memory.name}[{', '.join(map(str, where))}]; {memory.name} is {_shape(memory.shape)}"
-        advice = _advice(where, thread, memory.name, known is not None)
+        place_text = f"{memory.name}[{', '.join(map(str, where))}]; {memory.name} is {memory.shape}"
+        advice = _advice(where, facts["threads"][0], memory.name, known is not None)
     else:
         place_text = f"word {at - memory.start // size} of {memory.name}; it has {memory.nbytes // size}"
         advice = "Is the buffer large enough, and the index right?"
-    raise fail(
-        "out of bounds",
-        f"Out of bounds: {_who(thread, block)} {verb} {width * size} bytes at {place_text}. {advice}",
-        block=block,
-        threads=(thread,),
-        addresses=(at,),
-        count=count,
-    )
+    text = f"Out of bounds: {_who_does(op, facts)} {width * size} bytes at {place_text}. {advice}"
+    raise fail("out of bounds", text, addresses=(at,), **facts)
 
 
-def _who(thread: int, block: int) -> str:
-    return "the host function" if STATE.group is None else f"thread {thread} of block {block}"
+def _who_does(op: Op, facts: dict) -> str:
+    if STATE.group is None:
+        return f"the host function {_does(op)}"
+    return f"thread {facts['threads'][0]} of block {facts['block']} {_does(op)}"
+
+
+def _does(op: Op) -> str:
+    return "writes" if op == Op.STORE else "reads"
 
 
 def _advice(where: tuple, thread: int, name: str, known: bool) -> str:
@@ -200,20 +193,16 @@ def _advice(where: tuple, thread: int, name: str, known: bool) -> str:
 
 
 def _misaligned(pointer, index, width, bad, op, base):
-    block, thread, place, count = _first_lane(bad)
+    place, facts = first_lane(bad)
     memory, size = pointer.memory, pointer.dtype.itemsize
     at = int(np.broadcast_to(index, executing().shape + index.shape[2:])[place])
     over = (base + at * size) % (width * size)
-    verb = "writes" if op == Op.STORE else "reads"
-    raise fail(
-        "misaligned",
-        f"Misaligned: thread {thread} of block {block} {verb} {width * size} bytes of {memory.name} at an address that is "
-        f"{over} past a multiple of {width * size}. Use a narrower copy, or align the row stride and the pointer.",
-        block=block,
-        threads=(thread,),
-        addresses=(at,),
-        count=count,
+    text = (
+        f"Misaligned: thread {facts['threads'][0]} of block {facts['block']} {_does(op)} {width * size} bytes of "
+        f"{memory.name} at an address that is {over} past a multiple of {width * size}. Use a narrower copy, or "
+        "align the row stride and the pointer."
     )
+    raise fail("misaligned", text, addresses=(at,), **facts)
 
 
 def check_early(memory, threads, lanes, op) -> None:
@@ -236,17 +225,6 @@ def check_early(memory, threads, lanes, op) -> None:
             f"With use_pdl=True this kernel may start while {ahead.name}, which uses {memory.name}, still runs: wait first, or "
             "meet a thread that has waited at a block barrier or a sync_warp."
         )
-    row, lane = np.argwhere(early)[0]
-    block, thread = int(threads.blocks[row]), int(threads.threads[lane])
-    verb = "writes" if op == Op.STORE else "reads"
-    raise fail(
-        "early access",
-        f"Early access: thread {thread} of block {block} {verb} {memory.name} before griddepcontrol_wait. {why}",
-        block=block,
-        threads=(thread,),
-        count=int(early.sum()),
-    )
-
-
-def _shape(shape) -> str:
-    return "(" + ", ".join(str(s) for s in shape) + ("," if len(shape) == 1 else "") + ")"
+    _, facts = first_lane(early)
+    did = f"{_who_does(op, facts)} {memory.name} before griddepcontrol_wait"
+    raise fail("early access", f"Early access: {did}. {why}", **facts)

@@ -43,7 +43,8 @@ class Log(TraceRecorder):
         self.positions = {}  # `at` -> rows of the trace's lines and calls
 
     def open_batch(self, blocks: np.ndarray, warps: int) -> None:
-        self.here = [[self.of_warp.setdefault((block, w), []) for w in range(warps)] for block in blocks.tolist()]
+        of = lambda block, warp: self.of_warp.setdefault((block, warp), [])  # noqa: E731
+        self.here = [[of(block, warp) for warp in range(warps)] for block in blocks.tolist()]
 
     def tensor(self, info) -> int:
         raise NeedsWarps
@@ -57,12 +58,14 @@ class Log(TraceRecorder):
         active = g.active() if mask is None else mask
         bits = bits_by_warp(active.reshape(*shape, WARP)).tolist()
 
-        facts = [(fact, np.ndim(fact) > dims) for fact, dims in ((addresses, 1), (values, 1), (arg, 0), (arg2, 0))]
+        given = (addresses, 1), (values, 1), (arg, 0), (arg2, 0)
+        facts = [(fact, np.ndim(fact) > dims) for fact, dims in given]
         for b, logs in enumerate(self.here):
             for w, log in enumerate(logs):
                 if bits[b][w]:
                     near, value, first, second = (fact[b, w] if differs else fact for fact, differs in facts)
-                    log.append(Row(at, op, bits[b][w], 0, None, nbytes, near, value, int(first), int(second)))
+                    head = at, op, bits[b][w], 0, None, nbytes
+                    log.append(Row(*head, near, value, int(first), int(second)))
 
     def call(self, function, args, kwargs) -> None:
         """Let each warp with an active lane call this when its log is played."""
@@ -84,7 +87,7 @@ class Log(TraceRecorder):
             at = self.positions.get(row.at)
             if at is None:
                 line, call = self.lines[row.at[0]], () if row.at[1] < 0 else self.calls[row.at[1]]
-                line = recorder.line(line.file, line.number, line.text, line.function)
+                line = recorder.line(line)
                 at = self.positions[row.at] = line, recorder.called_from(call)
             if type(row) is Row:
                 row.write(recorder, block, g.warp, at)
@@ -122,7 +125,8 @@ def _part(x, row: int, g):
         return x
     size = g.launch.cluster_size
     rows = None if x.rows is None else of(x.rows) - row // size * size
-    return replace(x, offset=of(x.offset) if isinstance(x.offset, np.ndarray) else x.offset, rows=rows, view=None)
+    offset = of(x.offset) if isinstance(x.offset, np.ndarray) else x.offset
+    return replace(x, offset=offset, rows=rows, view=None)
 
 
 def by_warp(function):

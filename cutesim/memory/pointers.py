@@ -68,9 +68,8 @@ class GlobalMemory:
 
     def exactly(self, shadows) -> np.ndarray:
         """The tensor in float64, as nothing was rounded that a run with these shadows has stored."""
-        values = wide(
-            self.dtype.decode(shadows.load(self.array, np.arange(len(self.array), dtype=np.int64), self.array))
-        )
+        every = np.arange(len(self.array), dtype=np.int64)
+        values = wide(self.dtype.decode(shadows.load(self.array, every, self.array)))
         strides = tuple(s * values.itemsize for s in self.stride)
         return np.lib.stride_tricks.as_strided(values, self.shape, strides).copy()
 
@@ -104,10 +103,8 @@ class SharedAllocation:
 
 
 def _info(memory, start: int, nbytes: int) -> TensorInfo:
-    dtype = memory.dtype
-    return TensorInfo(
-        memory.name, int(memory.space), dtype.name, dtype.itemsize, memory.shape, memory.stride, start, nbytes
-    )
+    dtype, laid = memory.dtype, (memory.shape, memory.stride)
+    return TensorInfo(memory.name, int(memory.space), dtype.name, dtype.itemsize, *laid, start, nbytes)
 
 
 @dataclass(eq=False)
@@ -118,9 +115,7 @@ class Either:
     yes: Pointer
     no: Pointer
 
-    @property
-    def space(self) -> Space:
-        return self.yes.memory.space
+    space = property(lambda self: self.yes.memory.space)
 
     @property
     def name(self) -> str:
@@ -168,20 +163,16 @@ class Pointer:
         """Without the numbers there, as where the compiler reads the source."""
         return f"Pointer({getattr(self.memory, 'name', 'registers')}, {self.dtype.name}, align {self.alignment})"
 
-    @property
-    def value_type(self) -> DType:
-        return self.dtype
+    value_type = property(lambda self: self.dtype)
 
     element_type = value_type
 
-    @property
-    def memspace(self):
-        return self.memory.space
+    memspace = property(lambda self: self.memory.space)
 
     def __add__(self, count):
         if isinstance(count, Value):
             return self.shifted(count.a.astype(np.int64), min(self.alignment, self.dtype.itemsize))
-        return self.shifted(int(count), _gcd2(self.alignment, int(count) * self.dtype.itemsize))
+        return self.shifted(int(count), gcd(self.alignment, int(count) * self.dtype.itemsize))
 
     __radd__ = __add__
 
@@ -257,7 +248,8 @@ class Pointer:
         at = np.asarray(self.offset) * self.dtype.itemsize
         bad = at % dtype.itemsize != 0
         if (bad & executing().active() if bad.ndim else bad).any():
-            raise fail("misaligned", f"a pointer to {dtype} must be at a multiple of {dtype.itemsize} bytes")
+            text = f"a pointer to {dtype} must be at a multiple of {dtype.itemsize} bytes"
+            raise fail("misaligned", text)
         offset = at // dtype.itemsize
         made = Pointer(self.memory, dtype, offset if offset.ndim else int(offset), self.alignment, self.rows)
         return made if self.swizzle is None else recast(self, made)
@@ -287,13 +279,13 @@ class Pointer:
 
     def seen_as(self, view) -> Pointer:
         """The pointer with another view, which `replace` takes three times as long to make."""
-        return Pointer(
-            self.memory, self.dtype, self.offset, self.alignment, self.rows, view, self.swizzle, self.rounded
-        )
+        return self._at(self.offset, self.alignment, view)
 
     def shifted(self, offset, alignment: int) -> Pointer:
-        at = self.offset + offset
-        return Pointer(self.memory, self.dtype, at, alignment, self.rows, swizzle=self.swizzle, rounded=self.rounded)
+        return self._at(self.offset + offset, alignment, None)
+
+    def _at(self, offset, alignment: int, view) -> Pointer:
+        return Pointer(self.memory, self.dtype, offset, alignment, self.rows, view, self.swizzle, self.rounded)
 
 
 def pointer_at(dtype: DType, address, space=None, align=None) -> Pointer:
@@ -301,7 +293,7 @@ def pointer_at(dtype: DType, address, space=None, align=None) -> Pointer:
 
     In shared memory the address is an offset, and above it, for another block of the cluster, one more than its rank.
     """
-    at = address.a.astype(np.int64) if isinstance(address, Value) else np.full((1, 1), int(address), np.int64)
+    at = np.atleast_2d(address.a if isinstance(address, Value) else int(address)).astype(np.int64)
     lanes = np.broadcast_to(at, executing().shape)[executing().active()]
     first, rows = int(lanes[0]), None
     if space is not Space.SMEM and first >= LOWEST_ADDRESS:
@@ -315,27 +307,22 @@ def pointer_at(dtype: DType, address, space=None, align=None) -> Pointer:
         if (rank > 0).any():
             size = executing().launch.cluster_size
             rows = np.where(rank > 0, group_rows() // size * size + rank - 1, group_rows())
-        memories = [(memory, memory.start, memory.nbytes) for memory in executing().launch.allocations.values()]
+        allocations = executing().launch.allocations.values()
+        memories = [(memory, memory.start, memory.nbytes) for memory in allocations]
     for memory, start, nbytes in memories:
         if start <= first < start + max(nbytes, 1):
             base = 0 if memory.space is Space.SMEM else memory.address
-            if (lanes_misaligned := (at - base) % dtype.itemsize).any():
-                raise fail(
-                    "misaligned",
-                    f"a pointer to {dtype} is {int(lanes_misaligned.max())} bytes off a multiple of its size",
-                )
-            offset = (at - base) // dtype.itemsize
-            return Pointer(
-                memory, dtype, int(offset[0, 0]) if offset.size == 1 else offset, align or dtype.itemsize, rows
-            )
-    raise fail("out of bounds", f"Out of bounds: the address {first} belongs to no tensor that the kernel was given")
+            offset, off = np.divmod(at - base, dtype.itemsize)
+            if off.any():
+                text = f"a pointer to {dtype} is {int(off.max())} bytes off a multiple of its size"
+                raise fail("misaligned", text)
+            offset = int(offset[0, 0]) if offset.size == 1 else offset
+            return Pointer(memory, dtype, offset, align or dtype.itemsize, rows)
+    text = f"Out of bounds: the address {first} belongs to no tensor that the kernel was given"
+    raise fail("out of bounds", text)
 
 
 SPACE_NAMES = {Space.GMEM: "global memory", Space.SMEM: "shared memory", Space.NONE: "registers"}
-
-
-def _gcd2(a: int, b: int) -> int:
-    return gcd(a, b) if b else a
 
 
 # ---- global and shared ----------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import numpy as np
 
 from cutesim.trace import SMEM_BLOCK_BITS, Op, Space
 
-from ..context import STATE, WARP, NeedsWarps, executing, fail, frames_to, group, kernel_frame, line_of, spread
+from ..context import STATE, WARP, NeedsWarps, executing, fail, frames_to, group, kernel_frame, line_at, spread
 
 EVERY_LANE = 0xFFFFFFFF
 
@@ -30,9 +30,10 @@ def current_line(recorder) -> tuple[int, int]:
     key = (*map(id, codes), *[frame.f_lasti for frame in frames])
     found = STATE.run.line_numbers.get(key)
     if found is None:
-        line, *calls = (line_of(code.co_filename, frame.f_lineno, code.co_name) for code, frame in zip(codes, frames))
-        row = recorder.line(line.file, line.number, line.text, line.function), recorder.called_from(tuple(calls))
-        found = STATE.run.line_numbers[key] = row, codes  # keeps them alive, so that an id stays its own
+        line, *calls = map(line_at, frames)
+        row = recorder.line(line), recorder.called_from(tuple(calls))
+        # It keeps the codes alive, so that an id stays its own.
+        found = STATE.run.line_numbers[key] = row, codes
     return found[0]
 
 
@@ -141,7 +142,9 @@ def record_accesses(op: Op, active, addresses, values=None, sources=None, **fact
 def _by_warp(a: np.ndarray) -> np.ndarray:
     """(B, chunks, warps, 32) of (B, T, chunks)."""
     a = a.transpose(0, 2, 1)
-    return a[:, :, None] if a.shape[2] == WARP else np.ascontiguousarray(a).reshape(*a.shape[:2], -1, WARP)
+    if a.shape[2] == WARP:
+        return a[:, :, None]
+    return np.ascontiguousarray(a).reshape(*a.shape[:2], -1, WARP)
 
 
 def record_event(op: Op, *, mask=None, **facts) -> int:

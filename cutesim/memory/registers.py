@@ -23,7 +23,8 @@ class Registers:
     array: np.ndarray  # (B, T, values), carrier
     line: object = None  # trace.Line where they were made, in a run that looks for unwritten ones
     written: np.ndarray | None = None  # (B, T, values), in such a run
-    pending: object = None  # trace.Line of a product that is to change them and has not been waited for
+    # trace.Line of a product that is to change them and has not been waited for
+    pending: object = None
     changed: int = 0  # the store, by `RunState.changes`, that changed them last
     made: int = 0  # how many arrays were made before, by `RunState.made`
     space = Space.NONE
@@ -41,13 +42,8 @@ def make_registers(dtype: DType, count: int) -> Registers:
         return Registers(dtype, array, made=run.made)
     line = here()
     changed = run.poisoned is None or run.poisoned == line
-    return Registers(
-        dtype,
-        np.full(shape, run.poison(dtype, places, changed), dtype.carrier),
-        line,
-        np.zeros(shape, bool),
-        made=run.made,
-    )
+    array = np.full(shape, run.poison(dtype, places, changed), dtype.carrier)
+    return Registers(dtype, array, line, np.zeros(shape, bool), made=run.made)
 
 
 def check_register_view(pointer, dtype: DType) -> None:
@@ -56,7 +52,8 @@ def check_register_view(pointer, dtype: DType) -> None:
     if dtype.width < made.width or Boolean in (dtype, made) and dtype is not made:
         raise not_simulated(f"recast_tensor of {made} registers to {dtype}")
     if any_of(pointer.offset * pointer.dtype.itemsize % dtype.itemsize):
-        raise fail("misaligned", f"recast_tensor to {dtype}: the registers start in the middle of such a number")
+        text = f"recast_tensor to {dtype}: the registers start in the middle of such a number"
+        raise fail("misaligned", text)
 
 
 def _as_made(pointer, offsets: np.ndarray):
@@ -124,7 +121,8 @@ def _check_registers(array: np.ndarray, start, offsets: np.ndarray) -> None:
         bad = (bad if off is None else bad & off).any()
     if bad:
         worst = int(np.asarray(low).min()) if np.asarray(low).min() < 0 else int(np.asarray(high).max())
-        raise fail("out of bounds", f"Out of bounds: register {worst} of a register tensor of {array.shape[2]}")
+        text = f"Out of bounds: register {worst} of a register tensor of {array.shape[2]}"
+        raise fail("out of bounds", text)
 
 
 def write_registers(pointer, offsets: np.ndarray, new: np.ndarray, keep) -> None:

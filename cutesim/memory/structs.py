@@ -24,8 +24,15 @@ from .swizzle import by_address
 from .tensor import make_tensor
 
 
+class _Brackets:
+    """`MemRange[dtype, count]`, as an annotation."""
+
+    def __class_getitem__(cls, given):
+        return cls(*given)
+
+
 @dataclass(frozen=True)
-class MemRange:
+class MemRange(_Brackets):
     dtype: DType
     count: int
 
@@ -34,23 +41,11 @@ class MemRange:
 
 
 @dataclass(frozen=True)
-class Align:
+class Align(_Brackets):
     field: object
     alignment: int
 
     nbytes = property(lambda self: getattr(self.field, "nbytes", None) or self.field.itemsize)
-
-
-class _Brackets:
-    """`MemRange[dtype, count]`, as an annotation."""
-
-    def __init__(self, make):
-        self.make = make
-
-    __iter__ = None  # Python would count up for ever
-
-    def __getitem__(self, given):
-        return self.make(*given)
 
 
 class Struct:
@@ -147,8 +142,7 @@ class Range:
 class _Decorator:
     """cute.struct, with MemRange and Align."""
 
-    MemRange = _Brackets(MemRange)
-    Align = _Brackets(Align)
+    MemRange, Align = MemRange, Align
 
     def __call__(self, cls):
         return Struct(cls.__name__, dict(cls.__annotations__))
@@ -169,7 +163,11 @@ def twin_of(made, names_of) -> Struct:
     else:
         raise not_simulated(f"the cute.struct {name}, which is not at the top of a module,")
     names = names_of(module)
-    fields = {s.target.id: eval(_compiled(s.annotation), {}, names) for s in _annotations(module, name)}
+    fields = {}
+    for statement in _annotations(module, name):
+        said = statement.annotation
+        text = said.value if isinstance(said, ast.Constant) else ast.unparse(said)
+        fields[statement.target.id] = eval(text, {}, names)
     return Struct(name, fields)
 
 
@@ -187,9 +185,3 @@ def _annotations(module, name: str) -> list:
                 if any(ast.unparse(d).rpartition(".")[2] == "struct" for d in node.decorator_list):
                     return [s for s in node.body if isinstance(s, ast.AnnAssign)]
     raise not_simulated(f"the cute.struct {name}, whose source is not to be found,")
-
-
-def _compiled(annotation):
-    if isinstance(annotation, ast.Constant):
-        annotation = ast.parse(annotation.value, mode="eval").body
-    return compile(ast.fix_missing_locations(ast.Expression(annotation)), "<annotation>", "eval")

@@ -51,9 +51,7 @@ class ComposedLayout:
     offset: int
     outer: Layout
 
-    @property
-    def shape(self):
-        return self.outer.shape
+    shape = property(lambda self: self.outer.shape)
 
     def __call__(self, coord):
         return self.inner(self.offset + la.crd2idx(coord, self.outer.shape, self.outer.stride))
@@ -61,7 +59,8 @@ class ComposedLayout:
     @property
     def reach(self) -> int:
         """The elements that a buffer needs."""
-        return int(self.inner(np.arange(self.offset + la.cosize(self.outer), dtype=np.int64)).max()) + 1
+        every = np.arange(self.offset + la.cosize(self.outer), dtype=np.int64)
+        return int(self.inner(every).max()) + 1
 
     def __str__(self) -> str:
         return f"{self.inner} o {self.offset} o {self.outer}"
@@ -81,6 +80,14 @@ def make_composed_layout(inner, offset, outer, **_) -> ComposedLayout:
         kinds = " and ".join(type(x).__name__ for x in (inner, outer))
         raise not_simulated(f"make_composed_layout of other things than a swizzle and a layout ({kinds})")
     return ComposedLayout(inner, constant_number(offset, "the offset of a composed layout"), outer)
+
+
+def get_swizzle_portion(x, **_) -> Swizzle:
+    return x.inner if isinstance(x, ComposedLayout) else Swizzle(0, 4, 3)
+
+
+def get_nonswizzle_portion(x, **_):
+    return x.outer if isinstance(x, ComposedLayout) else x
 
 
 # ---- pointers with a swizzle ----------------------------------------------------------------------------------------

@@ -16,9 +16,18 @@ from math import gcd
 
 import numpy as np
 
-from cutesim.trace import Space
-
-from ..context import STATE, SimulationError, any_of, executing, fail, not_simulated, refused, spread, wrong_kind
+from ..context import (
+    STATE,
+    SimulationError,
+    any_of,
+    executing,
+    fail,
+    first_lane,
+    not_simulated,
+    refused,
+    spread,
+    wrong_kind,
+)
 from ..layouts import layout as la
 from ..layouts import layout_algebra as algebra
 from ..layouts.layout import Layout, has_none
@@ -46,10 +55,6 @@ def plain(coord):
     return coord
 
 
-def is_dynamic(coord) -> bool:
-    return isinstance(coord, Value) or (isinstance(coord, tuple) and any(is_dynamic(c) for c in coord))
-
-
 ZERO = np.zeros(1, np.int64)
 INT32_MOST = 2**31 - 1
 
@@ -71,11 +76,7 @@ def contiguous_run(layout: Layout) -> int:
 @lru_cache(maxsize=4096)
 def stride_gcd(layout: Layout) -> int:
     """The greatest common divisor of the strides, 0 for none."""
-    result = 0
-    for stride, shape in zip(la.flatten_to_tuple(layout.stride), la.flatten_to_tuple(layout.shape)):
-        if shape != 1 and isinstance(stride, int):
-            result = int(np.gcd(result, la.divisor(stride)))
-    return result
+    return gcd(*(la.divisor(d) for n, d in la.leaves(layout) if n != 1 and isinstance(d, int)))
 
 
 @lru_cache(maxsize=4096)
@@ -139,13 +140,8 @@ class _Laid:
 
     __slots__ = ("layout",)
 
-    @property
-    def shape(self):
-        return self.layout.shape
-
-    @property
-    def stride(self):
-        return self.layout.stride
+    shape = property(lambda self: self.layout.shape)
+    stride = property(lambda self: self.layout.stride)
 
     def __getattr__(self, name: str):
         found = None if name.startswith("__") else TENSORS.method(name, self)
@@ -174,11 +170,11 @@ class Tensor(_Laid):
         if self.pointer.swizzle is not None and self.pointer.swizzle[1] is not OF_ADDRESSES:
             origin = self.pointer.swizzle[1]
             return replace(self.pointer, offset=origin, swizzle=None).seen_as((SWIZZLED, None))
-        return self.pointer if self.coords is None else self.pointer.seen_as((self.layout, self.coords))
+        if self.coords is None:
+            return self.pointer
+        return self.pointer.seen_as((self.layout, self.coords))
 
-    @property
-    def element_type(self) -> DType:
-        return self.pointer.dtype
+    element_type = property(lambda self: self.pointer.dtype)
 
     dtype = element_type
 
@@ -187,9 +183,7 @@ class Tensor(_Laid):
         """What a kernel prints of a tensor while tracing, in our words."""
         return f"tensor<{self.element_type}, {SPACE_NAMES[self.memspace]}, {self.layout}>"
 
-    @property
-    def memspace(self) -> Space:
-        return self.pointer.memory.space
+    memspace = property(lambda self: self.pointer.memory.space)
 
     def __repr__(self) -> str:
         name = getattr(self.pointer.memory, "name", "registers")
@@ -213,7 +207,8 @@ class Tensor(_Laid):
     def relaid(self, function) -> Tensor:
         """The tensor with its layout changed by `function`, a function of a layout."""
         layout = function(self.layout)
-        return Tensor(self.pointer, layout, None if self.coords is None else _relaid(self.coords, function, layout))
+        coords = None if self.coords is None else _relaid(self.coords, function, layout)
+        return Tensor(self.pointer, layout, coords)
 
     def place(self, width: int = 1) -> Place | None:
         """The coordinates that an access of all elements, `width` an instruction, touches."""
@@ -221,9 +216,7 @@ class Tensor(_Laid):
             return None
         return Place(self.coords.base, *coordinate_spans(self.coords.layout, len(self.coords.base), width))
 
-    def moved(
-        self, offset, layout: Layout, full: Layout | None = None, coords: CoordinateTensor | None = None
-    ) -> Tensor:
+    def moved(self, offset, layout: Layout, full=None, coords=None) -> Tensor:
         """The tensor from `offset` elements on. `full` is the layout that was sliced: its strides bound the alignment."""
         pointer = self.pointer
         size = pointer.dtype.itemsize
@@ -291,16 +284,14 @@ class Tensor(_Laid):
         g = executing()
         far = (np.abs(offset) > INT32_MOST) & g.active()
         if far.any():
-            b, t = (int(i[0]) for i in np.nonzero(far))
+            at, facts = first_lane(far)
             raise fail(
                 "overflow",
-                f"Overflow: thread {int(g.threads[t])} of block {int(g.blocks[b])} computes the offset "
-                f"{int(np.broadcast_to(offset, g.shape)[b, t]):,} in {getattr(self.pointer.memory, 'name', 'registers')}, which "
+                f"Overflow: thread {facts['threads'][0]} of block {facts['block']} computes the offset "
+                f"{int(np.broadcast_to(offset, g.shape)[at]):,} in {getattr(self.pointer.memory, 'name', 'registers')}, which "
                 f"does not fit 32 bits: the layout {self.layout} is static and the coordinate Int32. Convert the coordinate to "
                 "Int64, or compile with a dynamic layout, whose strides have 64 bits.",
-                block=int(g.blocks[b]),
-                threads=(int(g.threads[t]),),
-                count=int(far.sum()),
+                **facts,
             )
 
     def _element(self, coord):
@@ -339,15 +330,16 @@ class Tensor(_Laid):
 
     def fill(self, value) -> None:
         offsets, width = self._whole()
-        write(self.pointer, offsets, convert(value, self.dtype).a[..., None], width, place=self.place(width))
+        new = convert(value, self.dtype).a[..., None]
+        write(self.pointer, offsets, new, width, place=self.place(width))
 
 
 @lru_cache(maxsize=4096)
 def reaches_far(layout: Layout) -> bool:
     """Whether some offset needs more than 32 bits and the strides do not say so."""
-    strides = [d for n, d in zip(la.flatten_to_tuple(layout.shape), la.flatten_to_tuple(layout.stride)) if n != 1]
-    if any(isinstance(d, la.Basis) or d > INT32_MOST or getattr(d, "bits", 32) == 64 for d in strides):
-        return False
+    for n, d in la.leaves(layout):
+        if n != 1 and (isinstance(d, la.Basis) or d > INT32_MOST or getattr(d, "bits", 32) == 64):
+            return False
     return la.cosize(layout) > INT32_MOST
 
 
@@ -407,9 +399,7 @@ class CoordinateTensor(_Laid):
 
     element_type = dtype = Int32
 
-    @property
-    def type(self) -> str:
-        return f"coordinates<{self.layout}>"
+    type = property(lambda self: f"coordinates<{self.layout}>")
 
     def __repr__(self) -> str:
         return f"CoordinateTensor({self.layout})"
@@ -436,7 +426,9 @@ class CoordinateTensor(_Laid):
     def __getitem__(self, coord):
         if is_python_s(coord):
             return indexed_by_a_package(TENSORS, self, "__getitem__", coord)
-        return self.sliced(plain(coord)) if has_none(coord) else _coordinate_values(self.at(plain(coord)))
+        if has_none(coord):
+            return self.sliced(plain(coord))
+        return _coordinate_values(self.at(plain(coord)))
 
 
 TENSORS = Open("_Tensor", Tensor, CoordinateTensor)
@@ -523,10 +515,8 @@ def _of_composed(iterator, layout: ComposedLayout) -> Tensor:
         raise not_simulated(f"make_tensor over {type(iterator).__name__} with a layout that has a swizzle")
     if iterator.swizzle is not None:
         raise not_simulated("make_tensor of a pointer with a swizzle and a layout with another")
-    swizzle = (layout.inner, iterator.offset)
-    return Tensor(
-        replace(iterator.seen_as(None), offset=iterator.offset + layout.offset, swizzle=swizzle), layout.outer
-    )
+    moved = {"offset": iterator.offset + layout.offset, "swizzle": (layout.inner, iterator.offset)}
+    return Tensor(replace(iterator.seen_as(None), **moved), layout.outer)
 
 
 def make_identity_tensor(shape, **_) -> CoordinateTensor:
@@ -563,21 +553,18 @@ def make_rmem_tensor_like(tensor, dtype: DType | None = None, **_) -> Tensor:
 @lru_cache(maxsize=4096)
 def fragment_layout(layout: Layout) -> Layout:
     """make_fragment_like: compact, modes in the order of their strides; stride 0 stays 0."""
-    shape, stride = layout.shape, layout.stride
+    shape = layout.shape
     if not isinstance(shape, tuple):
         return la.make_layout(shape)
-    flat = [(s, d) for s, d in zip(la.flatten(shape), la.flatten(stride))]
+    flat = la.leaves(layout)
     if any(not isinstance(d, int) for _, d in flat):
         return la.make_layout(shape)
     order = sorted(range(len(flat)), key=lambda i: (flat[i][1], i))
     result, size = [0] * len(flat), 1
     for i in order:
         extent, d = flat[i]
-        if d == 0 or extent == 1:
-            result[i] = 0 if d == 0 else size
-            continue
-        result[i] = size
-        size *= extent
+        result[i] = size if d else 0
+        size *= extent if d else 1
     it = iter(result)
     rebuild = lambda s: tuple(rebuild(p) for p in s) if isinstance(s, tuple) else next(it)  # noqa: E731
     return Layout(shape, rebuild(shape))
@@ -606,7 +593,8 @@ def local_tile(tensor, tiler, coord, proj=None, **_):
 
 
 def on_layout(function, name=""):
-    """Lift a layout function to tensors (the pointer stays, the layout changes) and to numbers known when the kernel runs."""
+    """Lift a layout function to tensors (the pointer stays, the layout changes), to layouts with a swizzle (which stays) and to
+    numbers known when the kernel runs."""
 
     def lifted(x, *args, **kwargs):
         kwargs.pop("loc", None)
@@ -614,6 +602,8 @@ def on_layout(function, name=""):
         args, kwargs = tuple(map(hidden, args)), {k: hidden(v) for k, v in kwargs.items()}
         if isinstance(x, (Tensor, CoordinateTensor)):
             return x.relaid(lambda layout: function(layout, *args, **kwargs))
+        if isinstance(x, ComposedLayout):
+            return replace(x, outer=function(x.outer, *args, **kwargs))
         return shown(function(hidden(x), *args, **kwargs))
 
     lifted.__name__ = name or function.__name__
@@ -626,7 +616,7 @@ def domain_offset(coord, tensor, **_):
     if isinstance(tensor, CoordinateTensor):
         return CoordinateTensor(tensor.at(at), tensor.layout)
     offset = la.crd2idx(at, tensor.layout.shape, tensor.layout.stride)
-    coords = None if tensor.coords is None else CoordinateTensor(tensor.coords.at(at), tensor.coords.layout)
+    coords = None if tensor.coords is None else domain_offset(coord, tensor.coords)
     full = _dropped(_zeros_for_none(coord), tensor.layout) if isinstance(offset, np.ndarray) else None
     return tensor.moved(offset, tensor.layout, full, coords)
 
