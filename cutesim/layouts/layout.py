@@ -13,7 +13,7 @@ instead of an offset, which is what an identity tensor needs for its predicates.
     what is at this coordinate    layout(coord), crd2idx, idx2crd, offsets
     part of it                    layout[mode], get, select, slice_, dice, slice_and_offset
     the same modes, rearranged    flatten, group_modes, append, prepend
-    arithmetic on shapes          size, cosize, rank, depth, product, product_each, ceil_div, shape_div, elem_less
+    arithmetic on shapes          size, cosize, rank, depth, product, product_each, ceil_div, shape_div
 
 Names and results are CuTe DSL's. Composition, tiles and inverses are in layout_algebra.py.
 
@@ -200,7 +200,9 @@ def _counted(coord, shape):
 
 def modes(layout: Layout) -> tuple[Layout, ...]:
     """The modes at the top, each a layout."""
-    return tuple(map(Layout, layout.shape, layout.stride)) if isinstance(layout.shape, tuple) else (layout,)
+    if not isinstance(layout.shape, tuple):
+        return (layout,)
+    return tuple(map(Layout, layout.shape, layout.stride))
 
 
 def join(parts) -> Layout:
@@ -404,16 +406,6 @@ def shape_div(a, b):
     return a // b or 1
 
 
-def elem_less(a, b):
-    """Whether every number of `a` is below its counterpart in `b`; arrays give an array."""
-    if not is_congruent(a, b):
-        raise ValueError(f"elem_less compares tuples that nest alike, got {text(a)} and {text(b)}")
-    result = True
-    for p, q in zip(flatten_to_tuple(a), flatten_to_tuple(b), strict=True):
-        result = result & (p < q)
-    return result
-
-
 def size(x, mode=()) -> int:
     """The number of coordinates of a shape or layout, or of one mode of it."""
     return product(shape_of(get(x, mode)))
@@ -467,7 +459,8 @@ def _offset(coord, shape, stride):
             raise _misfit(coord, shape)
         if type(stride) is Basis:
             return stride.at(coord)
-        return coord * stride if stride else 0  # stride 0 adds nothing to a number or to a coordinate
+        # stride 0 adds nothing to a number or to a coordinate
+        return coord * stride if stride else 0
     if type(coord) is not tuple:
         return _offset(idx2crd(coord, shape), shape, stride)
     if len(coord) != len(shape):

@@ -90,7 +90,8 @@ def by_mode(function, layout: Layout, tiler: tuple) -> Layout:
     parts = modes(layout)
     if len(parts) < len(tiler):
         raise ValueError(f"the tiler {text(tiler)} has more modes than the layout {layout}")
-    done = [part if tile is None else function(part, tile) for part, tile in zip(parts, tiler, strict=False)]
+    pairs = zip(parts, tiler, strict=False)
+    done = [part if tile is None else function(part, tile) for part, tile in pairs]
     return join((*done, *parts[len(done) :]))
 
 

@@ -31,15 +31,14 @@ class EightBits:
     mantissa: int
     infinity: bool
 
-    @property
-    def largest(self) -> float:
-        return 57344.0 if self.infinity else 448.0
+    largest = property(lambda self: 57344.0 if self.infinity else 448.0)
 
     @cached_property
     def values(self) -> np.ndarray:
         """The number of each byte, as float32."""
         code = np.arange(256)
-        field, fraction = code >> self.mantissa & ((1 << self.exponent) - 1), code & ((1 << self.mantissa) - 1)
+        field = code >> self.mantissa & ((1 << self.exponent) - 1)
+        fraction = code & ((1 << self.mantissa) - 1)
         bias = (1 << self.exponent - 1) - 1
         scale = np.exp2(np.maximum(field, 1) - bias - self.mantissa)
         result = ((np.where(field, 1 << self.mantissa, 0) + fraction) * scale).astype(np.float32)

@@ -57,20 +57,18 @@ class Exact(np.ndarray):
         options.pop("dtype", None)
         numbers = map(wide, inputs)
         if isinstance(STATE.exact, Symbolic):
-            return exact(
-                result, STATE.exact.apply(function, method, result, [*map(plain, inputs)], [*numbers], options)
-            )
+            given = [*map(plain, inputs)], [*numbers]
+            return exact(result, STATE.exact.apply(function, method, result, *given, options))
         return exact(result, getattr(function, method)(*numbers, **options))
 
     def __array_function__(self, function, types, args, kwargs):
         if function in (np.copyto, np.put_along_axis):
             function(plain(args[0]), *_each(plain, args[1:]), **_each(plain, kwargs))
             kwargs.pop("casting", None)
-            place = 1 if function is np.copyto else 2
+            place, given = 1 if function is np.copyto else 2, [*_each(plain, args)]
             for own, other in zip(_parts(args[0]), _put(args[0], args[place])):
-                function(
-                    own, *_each(plain, args[1:place]), other, *_each(plain, args[place + 1 :]), **_each(plain, kwargs)
-                )
+                given[0], given[place] = own, other
+                function(*given, **_each(plain, kwargs))
             return None
         if function is np.broadcast_arrays:
             return [np.broadcast_to(x, np.broadcast_shapes(*map(np.shape, args))) for x in args]
@@ -81,10 +79,10 @@ class Exact(np.ndarray):
             return _untaken(result)
         numbers, kwargs = MOVES[function], _each(plain, kwargs)
         count = max(len(_parts(x)) for k in numbers for x in _flat(args[k]))
-        parts = [
-            function(*(_part(x, n, result) if k in numbers else plain(x) for k, x in enumerate(args)), **kwargs)
-            for n in range(count)
-        ]
+        parts = []
+        for n in range(count):
+            given = (_part(x, n, result) if k in numbers else plain(x) for k, x in enumerate(args))
+            parts.append(function(*given, **kwargs))
         return exact(result, *parts) if parts else result
 
     def reshape(self, *shape, **options):
@@ -99,8 +97,9 @@ class Exact(np.ndarray):
     def astype(self, dtype, copy=True, **options):
         """Floats of any type, or bits of any, stay the same numbers; an integer made of a float, or a float of one, is another."""
         result = plain(self).astype(dtype, copy=copy, **options)
-        more = self.more if result.itemsize == self.itemsize else ()
-        return exact(result, self.wide, *more) if (result.dtype.kind == "f") == (self.dtype.kind == "f") else result
+        if (result.dtype.kind == "f") != (self.dtype.kind == "f"):
+            return result
+        return exact(result, self.wide, *(self.more if result.itemsize == self.itemsize else ()))
 
     def view(self, *kind):
         """The bits as another type: the same numbers, in a wider one several side by side, in a narrower one parted."""
@@ -108,7 +107,8 @@ class Exact(np.ndarray):
         if self.wide is None:
             return result
         if result.shape == self.shape:
-            return exact(result, _filled(result, self.wide) if result.dtype.kind == "f" else self.wide, *self.more)
+            first = _filled(result, self.wide) if result.dtype.kind == "f" else self.wide
+            return exact(result, first, *self.more)
         if result.shape[-1] < self.shape[-1]:
             ratio = self.shape[-1] // result.shape[-1]
             return exact(result, *(self.wide[..., k::ratio] for k in range(ratio)))
@@ -175,7 +175,9 @@ def _part(x, n: int, result):
     if result.dtype.kind == "f":
         return numbers_of(x)
     parts = _parts(x)
-    return parts[n] if n < len(parts) else _lost(parts[0]) if parts else np.full(np.shape(x), unknown())
+    if n < len(parts):
+        return parts[n]
+    return _lost(parts[0]) if parts else np.full(np.shape(x), unknown())
 
 
 def plain(x):
@@ -196,27 +198,34 @@ def wide(x):
 def numbers_of(x):
     """`wide`, of Python's numbers as well."""
     x = wide(x)
-    return STATE.exact.encode(x) if isinstance(STATE.exact, Symbolic) and np.asarray(x).dtype.kind != "c" else x
+    known = not isinstance(STATE.exact, Symbolic) or np.asarray(x).dtype.kind == "c"
+    return x if known else STATE.exact.encode(x)
 
 
 def _untaken(result):
     """A result of what numpy does not tell of: the rounded numbers, and in a field no number."""
-    taken = not isinstance(STATE.exact, Symbolic) or not _is_float(result)
-    return result if taken else exact(np.asarray(result), np.full(np.shape(result), STATE.exact.lost))
+    if not isinstance(STATE.exact, Symbolic) or not _is_float(result):
+        return result
+    return exact(np.asarray(result), np.full(np.shape(result), STATE.exact.lost))
 
 
 def _of_bits(inputs, result):
     """An integer computed of a float's bits; in a field, the float that has these bits is no number."""
-    of_bits = [x.wide for x in inputs if isinstance(x, Exact) and x.wide is not None and x.dtype.kind in "iu"]
-    if not isinstance(STATE.exact, Symbolic) or not of_bits or np.asarray(result).dtype.kind not in "iu":
+    held = (x for x in inputs if isinstance(x, Exact) and x.wide is not None)
+    of_bits = [x.wide for x in held if x.dtype.kind in "iu"]
+    whole = np.asarray(result).dtype.kind in "iu"
+    if not isinstance(STATE.exact, Symbolic) or not of_bits or not whole:
         return result
     stored = np.any(np.broadcast_arrays(*(~np.isnan(numbers) for numbers in of_bits)), axis=0)
-    return exact(np.asarray(result), np.where(stored, STATE.exact.lost, unknown())) if stored.any() else result
+    if not stored.any():
+        return result
+    return exact(np.asarray(result), np.where(stored, STATE.exact.lost, unknown()))
 
 
 def contiguous(x) -> np.ndarray:
     """numpy's ascontiguousarray, with the exact numbers."""
-    return beside(np.ascontiguousarray(plain(x)), x) if isinstance(x, Exact) else np.ascontiguousarray(x)
+    packed = np.ascontiguousarray(plain(x))
+    return beside(packed, x) if isinstance(x, Exact) else packed
 
 
 def _each(what, x):
@@ -254,7 +263,8 @@ class Shadows:
         """`raw`, the elements at `index`, with their exact numbers; NaN where they are not known."""
         numbers, stored = self._of(flat)
         still, at, size = stored[index] == _bits(raw), index * flat.itemsize, flat.itemsize
-        step = next((step for step in (2, 4) if step < size and not np.isnan(numbers[at + step]).all()), size)
+        steps = (step for step in (2, 4) if step < size and not np.isnan(numbers[at + step]).all())
+        step = next(steps, size)
         parts = [np.where(still, numbers[at + k], unknown()) for k in range(0, size, step)]
         return exact(raw, *parts)
 

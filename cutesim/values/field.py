@@ -24,14 +24,16 @@ import numpy as np
 from .symbolic import Symbolic
 
 UNKNOWN = Symbolic.lost
-LOG2_E = 654321, 1234567891  # stands for the logarithm of e to base 2, of which no kernel knows all digits
+# It stands for the logarithm of e to base 2, of which no kernel knows all digits.
+LOG2_E = 654321, 1234567891
 FEW = 4  # different numbers that an array of constants has at most
 FEW_BITS = 1 << 11  # a number of fewer is meant as it is
 # What a constant may be a fraction of, which power of the logarithm of e that is, and the most of numerator times denominator.
 BASES = (math.log2(math.e), 1, 1 << 12), (math.log(2), -1, 1 << 12), (1.0, 0, 1 << 18)
 LEAST_POWER = -1200  # of two, in a float64 as a whole number times it
 ONE = np.asarray(1 + 1j)
-PRIMES = (1048571, 1962), (1048559, 2034), (1048507, 1990), (1048447, 1974), (1048423, 2046)  # P and K
+# P and K
+PRIMES = (1048571, 1962), (1048559, 2034), (1048507, 1990), (1048447, 1974), (1048423, 2046)
 
 
 @dataclass(frozen=True)
@@ -69,10 +71,9 @@ class Field(Symbolic):
 
     def _of(self, fraction: Fraction, power=0) -> complex:
         """A fraction, times a power of the logarithm of e."""
+        above, below = fraction.numerator, fraction.denominator
         parts = zip(LOG2_E, self.moduli)
-        return complex(
-            *(fraction.numerator * pow(fraction.denominator, -1, M) * pow(L, power, M) % M for L, M in parts)
-        )
+        return complex(*(above * pow(below, -1, M) * pow(L, power, M) % M for L, M in parts))
 
     def each(self, function, *pairs) -> np.ndarray:
         """`function(*parts, modulus)` of both parts; unknown where one of the parts is."""
@@ -182,15 +183,15 @@ class Field(Symbolic):
 
     def call(self, function, result, inputs, pairs) -> np.ndarray:
         if function in self.functions:
-            found = self.functions[function](*pairs)
-            return np.where(np.isneginf(inputs[0]), 0, found) if function in (np.exp, np.exp2) else found
+            found, powers = self.functions[function](*pairs), function in (np.exp, np.exp2)
+            return np.where(np.isneginf(inputs[0]), 0, found) if powers else found
         if function is np.absolute:
             return np.where(np.signbit(inputs[0]), self.negative(pairs[0]), pairs[0])
         if function is np.copysign:
             return np.where(np.signbit(inputs[0]) == np.signbit(inputs[1]), pairs[0], self.negative(pairs[0]))
-        return (
-            self.some_function(function.__name__, pairs[0]) if len(pairs) == 1 else np.full(np.shape(result), UNKNOWN)
-        )
+        if len(pairs) > 1:
+            return np.full(np.shape(result), UNKNOWN)
+        return self.some_function(function.__name__, pairs[0])
 
 
 FIELDS = tuple(Field(*primes) for primes in PRIMES)

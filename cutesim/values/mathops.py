@@ -47,30 +47,24 @@ def _flushing(function):
     return lambda a: flush(function(flush(a).astype(np.float64)).astype(np.float32))
 
 
-def _reciprocal_root(a):
-    return 1.0 / np.sqrt(a)
-
-
-def _reciprocal(a):
-    return 1.0 / a
-
-
+_ROOT, _RECIPROCAL = (lambda a: 1.0 / np.sqrt(a)), (lambda a: 1.0 / a)
 LOG2_E = np.float32(1.4426950408889634)
 exp = elementwise("exp", np.exp, lambda a: flush(np.exp2(flush(a * LOG2_E))))
 exp2 = elementwise("exp2", np.exp2, _flushing(np.exp2), has_ftz=True)
 log = elementwise("log", np.log, _flushing(np.log))
 log2 = elementwise("log2", np.log2, _flushing(np.log2), has_ftz=True)
 sqrt = elementwise("sqrt", np.sqrt, _flushing(np.sqrt), has_ftz=True)
-rsqrt = elementwise("rsqrt", _reciprocal_root, _flushing(_reciprocal_root), has_ftz=True)
+rsqrt = elementwise("rsqrt", _ROOT, _flushing(_ROOT), has_ftz=True)
 log10, tanh = elementwise("log10", np.log10), elementwise("tanh", np.tanh)
 sin, cos, tan = elementwise("sin", np.sin), elementwise("cos", np.cos), elementwise("tan", np.tan)
-asin, acos, atan = elementwise("asin", np.arcsin), elementwise("acos", np.arccos), elementwise("atan", np.arctan)
+asin, acos = elementwise("asin", np.arcsin), elementwise("acos", np.arccos)
+atan = elementwise("atan", np.arctan)
 floor, ceil = elementwise("floor", np.floor), elementwise("ceil", np.ceil)
 erf = elementwise("erf", np.vectorize(math.erf, otypes=[np.float64]))
 
 
 def rcp(x, fastmath=False, approx=False, ftz=False, **_):
-    return _apply(x, _reciprocal, _flushing(_reciprocal), ftz)
+    return _apply(x, _RECIPROCAL, _flushing(_RECIPROCAL), ftz)
 
 
 def atan2(y, x, fastmath=False, **_):

@@ -20,7 +20,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from ..context import STATE, all_of, any_of, executing, fail, not_simulated, refused, wrong_kind
+from ..context import STATE, all_of, any_of, executing, fail, first_lane, not_simulated, refused, wrong_kind
 from ..layouts.layout import (
     Extent,
     as_tuple,
@@ -71,9 +71,7 @@ class DType:
     def itemsize(self) -> int:
         return max(1, self.width // 8)
 
-    @property
-    def bytes(self) -> int:
-        return self.itemsize
+    bytes = property(lambda self: self.itemsize)
 
     @cached_property
     def is_float(self) -> bool:
@@ -83,26 +81,20 @@ class DType:
     def is_integer(self) -> bool:
         return self.kind in "iu"
 
-    @property
-    def signed(self) -> bool:
-        return self.kind in "if"
+    signed = property(lambda self: self.kind in "if")
 
     @property
     def mlir_type(self) -> DType:
         """What inline assembly gives a result of this type by."""
         return self
 
-    @property
-    def inf(self):
-        return float("inf") if self._coding else Value(self, np.array([[np.inf]], self.carrier))
+    def _special(self, number: float):
+        return number if self._coding else Value(self, np.array([[number]], self.carrier))
 
-    @property
-    def zero(self):
-        return Value(self, np.zeros((1, 1), self.carrier))
+    inf = property(lambda self: self._special(float("inf")))
+    nan = property(lambda self: self._special(float("nan")))
 
-    @property
-    def nan(self):
-        return float("nan") if self._coding else Value(self, np.array([[np.nan]], self.carrier))
+    zero = property(lambda self: Value(self, np.zeros((1, 1), self.carrier)))
 
     def round(self, a: np.ndarray) -> np.ndarray:
         """Bring an array to this type's precision, in its carrier."""
@@ -290,9 +282,7 @@ class Value(_Arithmetic):
     def __getitem__(self, _):
         raise refused("one number has no index; a tensor takes all of its own in one pair of brackets: mX[row, col]")
 
-    @property
-    def width(self) -> int:
-        return self.dtype.width
+    width = property(lambda self: self.dtype.width)
 
     def ir_value(self, **_) -> Value:
         """The value itself: what inline assembly takes."""
@@ -330,8 +320,9 @@ class Literal(Value):
         return f"{self.dtype}({self.value})"
 
     def __pow__(self, o):
-        known = type(o) in (int, Literal)
-        return Literal(self.dtype, self.value ** int(o)) if known and int(o) >= 0 else _Arithmetic.__pow__(self, o)
+        if type(o) in (int, Literal) and int(o) >= 0:
+            return Literal(self.dtype, self.value ** int(o))
+        return _Arithmetic.__pow__(self, o)
 
     def to(self, dtype: DType, **_) -> Literal:
         return dtype(self)
@@ -351,10 +342,8 @@ def known(x):
 
 
 def _of_literals(name: str):
-    of_values, of_numbers = (
-        getattr(_Arithmetic, name),
-        getattr(operator, name.replace("__r", "__", 1) if name in _SWAPPED else name),
-    )
+    of_values, swapped = getattr(_Arithmetic, name), name in _SWAPPED
+    of_numbers = getattr(operator, name.replace("__r", "__", 1) if swapped else name)
 
     def operate(self, *others):
         result = of_values(self, *others)
@@ -364,18 +353,15 @@ def _of_literals(name: str):
         if others:  # in the type that they have in common, as of values: -1 is no number of Uint32's
             common = _joined(self.dtype, type_of(others[0]))
             numbers = [Literal(common, number).value for number in numbers]
-        return Literal(result.dtype, of_numbers(*(numbers[::-1] if name in _SWAPPED else numbers)))
+        return Literal(result.dtype, of_numbers(*(numbers[::-1] if swapped else numbers)))
 
     return operate
 
 
 _KNOWN = (int, float, bool, Literal)
 _SWAPPED = [f"__r{_name}__" for _name in _REFLECTED]
-for _name in (
-    [f"__{_name}__" for _name in "lt le gt ge eq ne neg abs".split()]
-    + _SWAPPED
-    + [n.replace("__r", "__") for n in _SWAPPED]
-):
+_OF_NUMBERS = [f"__{_name}__" for _name in ("lt le gt ge eq ne neg abs".split() + [*_REFLECTED])]
+for _name in _OF_NUMBERS + _SWAPPED:
     setattr(Literal, _name, _of_literals(_name))
 
 
@@ -389,13 +375,8 @@ class TensorSSA(_Arithmetic):
         self.a = a
         self.shape = shape
 
-    @property
-    def element_type(self) -> DType:
-        return self.dtype
-
-    @property
-    def numel(self) -> int:
-        return product(self.shape)
+    element_type = property(lambda self: self.dtype)
+    numel = property(lambda self: product(self.shape))
 
     def _like(self, dtype, a):
         return TensorSSA(dtype, a, self.shape)
@@ -444,9 +425,8 @@ class TensorSSA(_Arithmetic):
             return Value(self.dtype, self.a[..., index])
         lanes = np.broadcast_shapes(index.shape, self.a.shape[:2])
         inside = np.clip(np.broadcast_to(index, lanes), 0, self.a.shape[-1] - 1)[..., None]
-        return Value(
-            self.dtype, np.take_along_axis(np.broadcast_to(self.a, lanes + self.a.shape[2:]), inside, 2)[..., 0]
-        )
+        whole = np.broadcast_to(self.a, lanes + self.a.shape[2:])
+        return Value(self.dtype, np.take_along_axis(whole, inside, 2)[..., 0])
 
     def _check(self, index, coord) -> None:
         bad = (np.asarray(index) < 0) | (np.asarray(index) >= self.a.shape[-1])
@@ -455,7 +435,8 @@ class TensorSSA(_Arithmetic):
             bad = bad if off is None else bad & off
         if any_of(bad):
             worst = coord if bad.ndim != 2 else int(np.broadcast_to(index, bad.shape)[bad][0])
-            raise fail("out of bounds", f"Out of bounds: element {worst} of a register vector of shape {self.shape}")
+            text = f"Out of bounds: element {worst} of a register vector of shape {self.shape}"
+            raise fail("out of bounds", text)
 
     def reduce(self, op, init_val=None, reduction_profile=None, **_):
         """Left fold over the values (all of them, or the modes a profile marks), starting at `init_val`."""
@@ -571,7 +552,8 @@ def convert_array(a: np.ndarray, source: DType, target: DType) -> np.ndarray:
     if target is Boolean:
         return a != 0
     if target.is_float:
-        return target.round(a if source.is_float else a.astype(np.float64))  # one rounding: int32 is exact in float64
+        # one rounding: int32 is exact in float64
+        return target.round(a if source.is_float else a.astype(np.float64))
     if source.is_float:  # to an integer: toward zero, clamped, NaN is 0 (cvt.rzi)
         if target.width == 8:
             _require_inside(a, source, target)
@@ -581,8 +563,9 @@ def convert_array(a: np.ndarray, source: DType, target: DType) -> np.ndarray:
         result = inside.astype(target.carrier)
         result = np.where(wide >= float(info.max), target.carrier.type(info.max), result)
         result = np.where(wide < float(info.min), target.carrier.type(info.min), result)
-        if 64 in (source.width, target.width):  # PTX ISA, cvt: with 64 bits on either side NaN is the highest bit alone
-            highest = np.array(1 << target.width - 1, np.uint64).astype(f"u{target.itemsize}").view(target.carrier)
+        # PTX ISA, cvt: with 64 bits on either side NaN is the highest bit alone.
+        if 64 in (source.width, target.width):
+            highest = np.array(1 << target.width - 1, f"u{target.itemsize}").view(target.carrier)
             result = np.where(np.isnan(a), highest, result)
         return result
     return a.astype(target.carrier)
@@ -654,19 +637,16 @@ def _new_number(x, dtype: DType) -> np.ndarray:
         return dtype.round(np.array([[x]], np.float64))
     if dtype is Boolean:
         return np.array([[bool(x)]])
-    if isinstance(x, float) and dtype in (Int32, Int64) and not -(2 ** (dtype.width - 1)) <= x < 2 ** (dtype.width - 1):
+    most = 2 ** (dtype.width - 1)
+    if isinstance(x, float) and dtype in (Int32, Int64) and not -most <= x < most:
         raise not_simulated(f"{dtype}({x!r}), a number that the type does not hold,")
     bits = int(x) & ((1 << dtype.width) - 1)
     return np.array([[bits]], np.uint64).astype(f"u{dtype.itemsize}").view(dtype.carrier)
 
 
-_RANK = {
-    t: i
-    for i, t in enumerate(
-        [Boolean, Int8, Uint8, Int16, Uint16, Int32, Uint32, Int64, Uint64]
-        + [Float8E4M3FN, Float8E5M2, BFloat16, Float16, Float32, Float64]
-    )
-}
+_RANKED = [Boolean, Int8, Uint8, Int16, Uint16, Int32, Uint32, Int64, Uint64]
+_RANKED += [Float8E4M3FN, Float8E5M2, BFloat16, Float16, Float32, Float64]
+_RANK = {dtype: rank for rank, dtype in enumerate(_RANKED)}
 
 
 def promote(x, y, op: str) -> DType:
@@ -678,7 +658,8 @@ def promote(x, y, op: str) -> DType:
     result = _joined(tx, ty)
     if op != "select":
         require_arithmetic(result, op)
-    if op == "/" and not result.is_float and not (isinstance(x, TensorSSA) or isinstance(y, TensorSSA)):
+    vectors = isinstance(x, TensorSSA) or isinstance(y, TensorSSA)
+    if op == "/" and not result.is_float and not vectors:
         return Float32  # a vector of integers stays one, and truncates
     return result
 
@@ -693,7 +674,8 @@ def _joined(tx: DType, ty: DType) -> DType:
     if not tx.is_float and not ty.is_float:
         return max(tx, ty, key=_RANK.get)
     number, integer = (tx, ty) if tx.is_float else (ty, tx)
-    if integer is Boolean or integer.width < number.width or (integer.width == number.width and number is not BFloat16):
+    holds = integer.width < number.width or integer.width == number.width and number is not BFloat16
+    if integer is Boolean or holds:
         return number
     return {16: Float16, 32: Float32, 64: Float64}[integer.width]
 
@@ -708,6 +690,7 @@ _COMPARE = {
 }
 _BITS = {"&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor, "<<": np.left_shift, ">>": np.right_shift}
 _ARITHMETIC = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
+_NUMBERS = (_Arithmetic, int, float, np.generic)
 _DIRECT = frozenset((Float32, Float64, Int32, Int64, Uint32))
 _DIRECT_OPERATORS = _COMPARE | {"+": np.add, "-": np.subtract, "*": np.multiply}
 
@@ -743,12 +726,11 @@ def as_array(x, dtype: DType) -> np.ndarray:
 def binary(op: str, x, y):
     """`x op y` for simulated values, TensorSSA and Python numbers."""
     if type(x) is Value and type(y) is Value and x.dtype is y.dtype and x.dtype in _DIRECT:
-        direct = _DIRECT_OPERATORS.get(op)  # most operations by far, so without the general case's questions
+        # most operations by far, so without the general case's questions
+        direct = _DIRECT_OPERATORS.get(op)
         if direct is not None:
             return Value(Boolean if op in _COMPARE else x.dtype, direct(x.a, y.a))
-    if not isinstance(x, (_Arithmetic, int, float, np.generic)) or not isinstance(
-        y, (_Arithmetic, int, float, np.generic)
-    ):
+    if not isinstance(x, _NUMBERS) or not isinstance(y, _NUMBERS):
         return NotImplemented
     dtype = promote(x, y, op)
     if op in _BITS and dtype.is_float:
@@ -760,7 +742,8 @@ def binary(op: str, x, y):
         return wrap(dtype, _BITS[op](ax, ay))
     if op in _ARITHMETIC:
         if op == "/" and not dtype.is_float:
-            quotient = ax.astype(np.float32) / ay.astype(np.float32)  # a vector's: through float32, then cut off
+            # a vector's: through float32, then cut off
+            quotient = ax.astype(np.float32) / ay.astype(np.float32)
             return wrap(dtype, convert_array(quotient, Float32, dtype))
         if dtype is Boolean:
             return wrap(Boolean, {"+": np.logical_or, "-": np.logical_xor, "*": np.logical_and}[op](ax, ay))
@@ -783,12 +766,12 @@ def binary(op: str, x, y):
 def _without_zeros(op: str, divisors: np.ndarray) -> np.ndarray:
     """Divisors of integers with 1 for 0 where a lane is off; a lane that is on may not divide by zero (PTX ISA, div, rem)."""
     g, zero = executing(), divisors == 0
-    active = g.active() if zero.ndim == 2 else g.active()[..., None]
-    bad = np.argwhere(zero & active)
-    if len(bad):
-        block, thread = int(g.blocks[bad[0][0]]), int(g.threads[bad[0][1]])
-        text = f"thread {thread} of block {block} divides an integer by zero ({op}), which gives any number on a GPU"
-        raise fail("division by zero", text, block=block, threads=(thread,), count=len(bad))
+    bad = zero & (g.active() if zero.ndim == 2 else g.active()[..., None])
+    if bad.any():
+        _, facts = first_lane(bad)
+        who = f"thread {facts['threads'][0]} of block {facts['block']}"
+        text = f"{who} divides an integer by zero ({op}), which gives any number on a GPU"
+        raise fail("division by zero", text, **facts | {"count": int(np.count_nonzero(bad))})
     return np.where(zero, divisors.dtype.type(1), divisors)
 
 

@@ -34,8 +34,9 @@ class Open:
         # Where the DSL is installed, its own class may have been given the method.
         real = getattr(sys.modules.get("cutlass.cute.tensor"), self._class, None)
         for place in (vars(self), vars(real) if isinstance(real, type) else {}):
-            found = place.get(name)
-            origin = getattr(inspect.unwrap(found), "__module__", "") if isinstance(found, types.FunctionType) else ""
+            found, origin = place.get(name), ""
+            if isinstance(found, types.FunctionType):
+                origin = getattr(inspect.unwrap(found), "__module__", "")
             if origin and origin != __name__ and origin.partition(".")[0] != "cutlass":
                 return found
         return None

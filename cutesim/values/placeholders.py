@@ -137,7 +137,8 @@ class Token:
         self.name = name
 
     def __eq__(self, other):
-        return other == self.name if isinstance(other, str) else isinstance(other, Token) and other.name == self.name
+        name = other.name if isinstance(other, Token) else other
+        return isinstance(name, str) and name == self.name
 
     def __hash__(self):
         return hash(self.name)

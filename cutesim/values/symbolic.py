@@ -27,7 +27,7 @@ class Symbolic:
 
     def apply(self, function, method: str, result, inputs, pairs, options) -> np.ndarray:
         """The same for any of numpy's methods; a sum over an axis is added from its first element to its last."""
-        pairs = [np.asarray(pair) if np.asarray(pair).dtype.kind == "c" else self.encode(pair) for pair in pairs]
+        pairs = [pair if pair.dtype.kind == "c" else self.encode(pair) for pair in map(np.asarray, pairs)]
         axis = options.get("axis", 0)
         if method == "reduce" and isinstance(axis, int) and options.keys() <= {"axis", "keepdims"}:
             numbers, pairs = np.moveaxis(inputs[0], axis, 0), np.moveaxis(pairs[0], axis, 0)

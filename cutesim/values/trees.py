@@ -30,7 +30,8 @@ class Trees(Symbolic):
         x = np.ascontiguousarray(x, np.float64)
         bits, back = np.unique(x.reshape(-1).view(np.int64), return_inverse=True)
         known = len(self.nodes)
-        found = [self._place(("", each), number) for each, number in zip(bits.tolist(), bits.view(np.float64).tolist())]
+        numbers = zip(bits.tolist(), bits.view(np.float64).tolist())
+        found = [self._place(("", each), number) for each, number in numbers]
         if constants and len(found) == 1:
             self.constants.update(place for place in found if place >= known)
         return np.array(found, np.complex128)[back].reshape(x.shape)
