@@ -94,7 +94,10 @@ def add_arguments(parser):
         "seconds; an order that fails is shrunk and told",
     )
     parser.add_argument(
-        "--seed", type=_not_negative, default=0, help="of the input and of --schedule seeded (default 0)"
+        "--seed",
+        type=lambda text: at_least_one(text, 0),
+        default=0,
+        help="of the input and of --schedule seeded (default 0)",
     )
     parser.add_argument(
         "--delays",
@@ -121,16 +124,14 @@ def at_least_one(text: str, least: int = 1) -> int:
     return number
 
 
-def _not_negative(text: str) -> int:
-    return at_least_one(text, 0)
-
-
 def _bounds(text: str):
     """What simulate's `orders` takes, of `all`, `500` or `60s`."""
     if text == "all":
         return Bounds()
     number = at_least_one(text.removesuffix("s"))
-    return Bounds(orders=10**9, seconds=number) if text.endswith("s") else Bounds(orders=number, seconds=float("inf"))
+    if text.endswith("s"):
+        return Bounds(orders=10**9, seconds=number)
+    return Bounds(orders=number, seconds=float("inf"))
 
 
 def run(args, name="cutesim check") -> int:
@@ -148,7 +149,8 @@ def run(args, name="cutesim check") -> int:
         return 2
     form = args.format
     if form in ("json", "sarif"):
-        print(json.dumps(as_sarif(args.target, outcome) if form == "sarif" else as_dict(outcome), indent=2))
+        found = as_sarif(args.target, outcome) if form == "sarif" else as_dict(outcome)
+        print(json.dumps(found, indent=2))
     elif form == "github":
         print("\n".join([str(outcome), *as_annotations(args.target, outcome)]))
     else:
@@ -182,16 +184,9 @@ def as_dict(outcome) -> dict:
         }
         for run in outcome.runs
     ]
-    return {
-        "verdict": outcome.verdict,
-        "exit_status": outcome.status,
-        "said": str(outcome),
-        "runs": runs,
-        "tensors": list(outcome.tensors),
-        "wrong": list(outcome.wrong),
-        "notes": list(outcome.notes),
-        "ended": outcome.ended,
-    }
+    said = {"verdict": outcome.verdict, "exit_status": outcome.status, "said": str(outcome), "runs": runs}
+    lists = {name: list(getattr(outcome, name)) for name in ("tensors", "wrong", "notes")}
+    return {**said, **lists, "ended": outcome.ended}
 
 
 def _found(target: str, outcome) -> list:
@@ -200,7 +195,8 @@ def _found(target: str, outcome) -> list:
     found = [(f.kind, "error", str(f), f.lines) for run in outcome.runs for f in run.findings]
     found += [("wrong result", "error", said, ()) for said in outcome.wrong]
     if outcome.ended:
-        found.append((outcome.verdict, "warning" if outcome.verdict == "not simulated" else "error", outcome.ended, ()))
+        level = "warning" if outcome.verdict == "not simulated" else "error"
+        found.append((outcome.verdict, level, outcome.ended, ()))
     places = lambda lines: [(_shown(line.file), line.number) for line in lines if line.number] or [(_shown(file), 1)]  # noqa: E731
     return [(kind, level, said, places(lines)) for kind, level, said, lines in found]
 
@@ -221,12 +217,14 @@ def as_sarif(target: str, outcome) -> dict:
     found, results = _found(target, outcome), []
     for kind, level, said, places in found:
         places = [_place(*place) for place in places]
-        result = {"ruleId": kind, "level": level, "message": {"text": said}, "locations": places[:1]}
-        results.append(result | ({"relatedLocations": places[1:]} if places[1:] else {}))
+        result = {"ruleId": kind, "level": level, "message": {"text": said}}
+        related = {"relatedLocations": places[1:]} if places[1:] else {}
+        results.append({**result, "locations": places[:1], **related})
     rules = [{"id": kind} for kind in dict.fromkeys(kind for kind, *_ in found)]
     driver = {"name": "cutesim", "version": __version__, "rules": rules}
     schema = "https://json.schemastore.org/sarif-2.1.0.json"
-    return {"$schema": schema, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
+    runs = [{"tool": {"driver": driver}, "results": results}]
+    return {"$schema": schema, "version": "2.1.0", "runs": runs}
 
 
 def _shown(file) -> str:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MILLISECONDS = 4
-KINDS = frozenset(  # what another order of warps or transfers brings out
-    ("race", "read before arrival", "async copy never waited for", "exit with traffic in flight", "early access")
-    + ("missing proxy fence", "mbarrier not published", "mbarrier not initialised", "deadlock")
-)
+# What another order of warps or transfers brings out.
+KINDS = {"race", "deadlock", "read before arrival", "async copy never waited for"}
+KINDS |= {"early access", "exit with traffic in flight", "missing proxy fence"}
+KINDS |= {"mbarrier not published", "mbarrier not initialised"}
 WAIT = """
 from cutlass._mlir.dialects import llvm as _llvm
 from cutlass.cutlass_dsl import dsl_user_op as _dsl_user_op
@@ -79,9 +79,11 @@ def candidates(run) -> list[Delay]:
         for k, line in enumerate(finding.lines):
             warp = threads[k] // 32 if k < len(threads) and threads[k] >= 0 else 0
             ways = [(f"_warp() == {warp}", f"warp {warp}")]
-            ways += several_warps * [(f"_warp() != {warp}", f"all but warp {warp}")] + several_blocks * blocks
+            ways += several_warps * [(f"_warp() != {warp}", f"all but warp {warp}")]
+            ways += several_blocks * blocks
             if len({thread // 32 for thread in threads}) == 1 and len(threads) > 1:
-                ways.insert(0, (f"_cute.arch.lane_idx() == {threads[k] % 32}", f"lane {threads[k] % 32} of each warp"))
+                lane = threads[k] % 32
+                ways.insert(0, (f"_cute.arch.lane_idx() == {lane}", f"lane {lane} of each warp"))
             found += [Delay(line.file, line.number, *way) for way in ways]
         first = run.trace.lines[0]
         late += [Delay(first.file, first.number, *way) for way in several_blocks * blocks]
@@ -91,13 +93,10 @@ def candidates(run) -> list[Delay]:
 def delayed(source: str, delay: Delay) -> str:
     """The text of a Python file with that wait before the statement of its line. ValueError where there is none in a function."""
     tree = ast.parse(source)
-    inside = [
-        node
-        for function in ast.walk(tree)
-        if isinstance(function, ast.FunctionDef)
-        for node in ast.walk(function)
-        if isinstance(node, ast.stmt) and node is not function and node.lineno <= delay.line <= node.end_lineno
-    ]
+    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    nodes = (node for function in functions for part in function.body for node in ast.walk(part))
+    statements = (node for node in nodes if isinstance(node, ast.stmt))
+    inside = [node for node in statements if node.lineno <= delay.line <= node.end_lineno]
     if not inside:
         raise ValueError(f"line {delay.line} is in no function")
     statement = max(inside, key=lambda node: (node.lineno, node.col_offset))

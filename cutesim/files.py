@@ -30,6 +30,7 @@ import runpy
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from traceback import walk_tb
 
 import numpy as np
 
@@ -44,7 +45,8 @@ from cutesim.values.numeric import BFloat16
 BITS = {"float": (64, 32, 16), "int": (64, 32, 16, 8), "uint": (32, 8)}
 TYPES = {f"{kind[0]}{bits}": f"{kind}{bits}" for kind, widths in BITS.items() for bits in widths}
 TYPES |= {"bf16": "bfloat16", "bool": "bool"}
-LONG = {long: long for long in TYPES.values()} | {"fp64": "float64", "fp32": "float32", "fp16": "float16"} | TYPES
+LONG = {long: long for long in TYPES.values()} | TYPES
+LONG |= {f"fp{bits}": f"float{bits}" for bits in (64, 32, 16)}
 WORDS = {"true": True, "false": False, "none": None}
 MOST_ELEMENTS = 2**28  # of a tensor: 2 GB in float64
 PIECE = 1 << 16  # elements of a tensor that are made at a time
@@ -81,11 +83,10 @@ class Outcome:
             return "not simulated" if self.ended.startswith("not simulated") else "failed"
         if self.wrong:
             return "wrong"
-        return "clean within bounds" if any(not getattr(run, "whole", True) for run in self.runs) else "clean"
+        whole = all(getattr(run, "whole", True) for run in self.runs)
+        return "clean" if whole else "clean within bounds"
 
-    @property
-    def status(self) -> int:
-        return VERDICTS[self.verdict]
+    status = property(lambda self: VERDICTS[self.verdict])
 
     def __str__(self) -> str:
         """The verdict in one line."""
@@ -135,7 +136,8 @@ def run_file(target: str, words=(), seed=0, against="", **options) -> Outcome:
         except Exception as error:  # the file's own, or an argument that simulate cannot take
             ended = f"{_where(error, file) or f'{file.name}: '}{type(error).__name__}: {error}"
     if not runs and not ended:
-        raise Unusable(_nothing_ran(file, expression))
+        more = "" if expression else f"; {_functions_of(load(file))}"
+        raise Unusable(f"{expression or file.name} ran, and launched no kernel{more}")
     return Outcome(tuple(runs), tensors, ended, wrong, tuple(notes), kept)
 
 
@@ -151,29 +153,27 @@ def _file_and_name(target: str) -> tuple[Path, str]:
 def gpu_as_cpu(notes: list):
     """Inside, a tensor that torch, or what answers for it, is asked for on a GPU is the CPU's; `notes` is told of the first."""
 
+    def is_others(file: str) -> bool:
+        here = file.startswith(str(Path(__file__).parent)) or file == contextlib.__file__
+        return here or "site-packages" in file or is_own(file)
+
     def tell():
         if not notes:
             frame = sys._getframe(2)
-            while frame is not None and _is_no_reader_s(frame.f_code.co_filename):
+            while frame is not None and is_others(frame.f_code.co_filename):
                 frame = frame.f_back
-            place = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}: " if frame is not None else ""
+            place = ""
+            if frame is not None:
+                place = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}: "
             notes.append(f"{place}the device is taken as the CPU, since the simulator runs there and no GPU is used.")
 
     torch_answer.CUDA.append(tell)
     try:
-        with _torch_on_cpu(tell) if importlib.util.find_spec("torch") is not None else contextlib.nullcontext():
+        has_torch = importlib.util.find_spec("torch") is not None
+        with _torch_on_cpu(tell) if has_torch else contextlib.nullcontext():
             yield
     finally:
         torch_answer.CUDA.remove(tell)
-
-
-def _is_no_reader_s(file: str) -> bool:
-    return (
-        "site-packages" in file
-        or is_own(file)
-        or file.startswith(str(Path(__file__).parent))
-        or file == contextlib.__file__
-    )
 
 
 @contextlib.contextmanager
@@ -210,15 +210,9 @@ def _torch_on_cpu(tell):
 
 def _where(error, file: Path) -> str:
     """The last line of the file on the way to an error."""
-    lines = [entry.tb_lineno for entry in _entries(error) if Path(entry.tb_frame.f_code.co_filename).name == file.name]
+    passed = walk_tb(error.__traceback__)
+    lines = [number for frame, number in passed if Path(frame.f_code.co_filename).name == file.name]
     return f"{file.name}:{lines[-1]}: " if lines else ""
-
-
-def _entries(error):
-    entry = error.__traceback__
-    while entry is not None:
-        yield entry
-        entry = entry.tb_next
 
 
 def _run_script(file: Path, words) -> None:
@@ -238,7 +232,8 @@ def _run_script(file: Path, words) -> None:
 def load(file: Path, answered=True):
     """The module of a file, its `import cutlass` answered by the simulator, or where not `answered` by what is installed."""
     folder = str(file.resolve().parent)
-    name = f"{file.stem}_simulated" if answered else f"{file.stem}_loaded"  # not a name of the standard library's
+    # not a name of the standard library's
+    name = f"{file.stem}_simulated" if answered else f"{file.stem}_loaded"
     spec = importlib.util.spec_from_file_location(name, file)
     module = importlib.util.module_from_spec(spec)
     if answered:
@@ -266,7 +261,8 @@ def called(target: str, words=(), seed=0, answered=True) -> tuple:
 def _bound(module, file: Path, expression: str, words, seed: int) -> tuple:
     """(what the expression names, the words as its arguments)."""
     try:
-        function = eval(compile(expression, "<words>", "eval"), vars(module))  # the reader's own file and words
+        # the reader's own file and words
+        function = eval(compile(expression, "<words>", "eval"), vars(module))
     except SyntaxError as error:
         raise Unusable(f"{expression!r} is no expression of Python: {error.msg}") from None
     except NameError as error:
@@ -284,19 +280,17 @@ def _bound(module, file: Path, expression: str, words, seed: int) -> tuple:
             named[name] = argument(value, rng)
         else:
             unnamed.append(argument(word, rng))
-    free = [p.name for p in signature.parameters.values() if p.name not in named and p.kind is not p.KEYWORD_ONLY]
+    parameters = signature.parameters.values()
+    free = [p.name for p in parameters if p.name not in named and p.kind is not p.KEYWORD_ONLY]
     try:
         if len(unnamed) > len(free):
             raise TypeError(f"it takes {len(free)} unnamed, and {len(unnamed)} are given")
         bound = signature.bind_partial(**dict(zip(free, unnamed)), **named)
     except TypeError as error:
         raise Unusable(f"{expression}{signature}: {error}") from None
-    lacking = [
-        p.name
-        for p in signature.parameters.values()
-        if p.name not in bound.arguments and p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
-        if p.name != "stream"
-    ]
+    single = (p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD))
+    needed = [p.name for p in single if p.default is p.empty and p.name != "stream"]
+    lacking = [name for name in needed if name not in bound.arguments]
     if lacking:
         raise Unusable(
             f"{expression}{signature} needs {', '.join(lacking)}: give each, as in {lacking[0]}=f32:8x256 or {lacking[0]}=3"
@@ -311,20 +305,22 @@ def _run_function(file: Path, expression: str, words, seed: int, against: str, r
     function, bound = _bound(module, file, expression, words, seed)
     decorated = hasattr(function, "__wrapped__") or not inspect.isfunction(function)
     given = {name: _copy(x) for name, x in bound.arguments.items()}
-    before = {name: _bits(x) for name, x in given.items() if isinstance(x, (np.ndarray, Array))}
+    before = {name: as_array(x)[0] for name, x in given.items() if isinstance(x, (np.ndarray, Array))}
     if decorated:
         simulate(function, *bound.args, **bound.kwargs)
     else:
         bound.arguments.update({name: _for_host(x) for name, x in bound.arguments.items() if name in before})
         function(*bound.args, **bound.kwargs)
-    became = tuple(_what_became(name, bound.arguments[name], old) for name, old in before.items())
+    differing = {name: _differing(bound.arguments[name], old) for name, old in before.items()}
+    counts = ((name, int(at.sum()), at.size) for name, at in differing.items())
+    became = tuple(f"{name}: {count:,} of {size:,} elements changed" for name, count, size in counts)
     kept = tuple(filter(None, (_still_nan(name, given[name], bound.arguments[name]) for name in before)))
-    if reference is None or not all(run.ok for run in runs):  # a run with a finding may have stopped before it wrote
+    # A run with a finding may have stopped before it wrote.
+    if reference is None or not all(run.ok for run in runs):
         return became, (), kept
-    changed = {
-        name: bound.arguments[name] for name, old in before.items() if _differing(bound.arguments[name], old).any()
-    }
-    return became, compare(reference, given, changed, runs[0].exact if len(runs) == 1 else None), kept
+    changed = {name: bound.arguments[name] for name, at in differing.items() if at.any()}
+    exact = runs[0].exact if len(runs) == 1 else None
+    return became, compare(reference, given, changed, exact), kept
 
 
 def _reference(against: str, file: Path, module):
@@ -346,7 +342,8 @@ def compare(reference, given: dict, changed: dict, exact: dict | None = None) ->
     """
     signature = inspect.signature(reference)
     named = reference.__name__
-    lacking = [p.name for p in signature.parameters.values() if p.default is p.empty and p.name not in given]
+    parameters = signature.parameters.values()
+    lacking = [p.name for p in parameters if p.default is p.empty and p.name not in given]
     if lacking:
         raise Unusable(
             f"{named}{signature} needs {', '.join(lacking)}, which is no parameter of what it is compared with"
@@ -364,12 +361,11 @@ def compare(reference, given: dict, changed: dict, exact: dict | None = None) ->
     unknown = [name for name in wanted if name not in given]
     if unknown:
         raise Unusable(f"{named} gives {', '.join(unknown)}, which is no parameter of what it is compared with")
-    held = given | changed
-    sentences = (
-        _distance(name, held[name], given[name], np.asarray(x), named, (exact or {}).get(name))
-        for name, x in wanted.items()
-    )
-    return tuple(sentence for sentence in sentences if sentence)
+    held, sentences = given | changed, []
+    for name, x in wanted.items():
+        unrounded = (exact or {}).get(name)
+        sentences.append(_distance(name, held[name], given[name], np.asarray(x), named, unrounded))
+    return tuple(filter(None, sentences))
 
 
 def checked_against(run, reference, function, args, kwargs) -> tuple:
@@ -382,8 +378,9 @@ def checked_against(run, reference, function, args, kwargs) -> tuple:
     result = run(function, *args, exact=True, **kwargs)
     if not result.ok:
         return result, ()
-    after = {name: _as_numpy(x) for name, x in tensors.items() if isinstance(given[name], (np.ndarray, Array))}
-    changed = {name: x for name, x in after.items() if _differing(x, _bits(given[name])).any()}
+    of_tensors = [name for name, x in given.items() if isinstance(x, (np.ndarray, Array))]
+    after = {name: _as_numpy(tensors[name]) for name in of_tensors}
+    changed = {name: x for name, x in after.items() if _differing(x, as_array(given[name])[0]).any()}
     return result, compare(reference, given, changed, result.exact)
 
 
@@ -407,7 +404,7 @@ def _wide(x, reference):
 
 def _distance(name: str, x, before, wanted: np.ndarray, named: str, exact: np.ndarray | None) -> str:
     """What to say of a tensor that is further from `wanted` than its type allows; "" where it is not."""
-    same = ~_differing(x, _bits(before))
+    same = ~_differing(x, as_array(before)[0])
     x = _as_numpy(x)
     got = x.numpy() if isinstance(x, Array) else x
     if got.shape != wanted.shape:
@@ -432,24 +429,25 @@ def _distance(name: str, x, before, wanted: np.ndarray, named: str, exact: np.nd
 
 
 def _copy(x):
-    return Array(x.bits.copy(), x.dtype) if isinstance(x, Array) else x.copy() if isinstance(x, np.ndarray) else x
+    if isinstance(x, Array):
+        return Array(x.bits.copy(), x.dtype)
+    return x.copy() if isinstance(x, np.ndarray) else x
 
 
 def _differing(x, old: np.ndarray) -> np.ndarray:
     """Where a tensor's bits are not the old ones."""
-    bits = _bits(x)
+    bits = as_array(x)[0]
     return bits.view(f"u{bits.itemsize}") != old.view(f"u{old.itemsize}")
 
 
 def _signature(function, expression: str):
-    target = function if inspect.isfunction(function) or inspect.ismethod(function) else type(function).__call__
+    plain = inspect.isfunction(function) or inspect.ismethod(function)
+    target = function if plain else type(function).__call__
     if not callable(function):
         raise Unusable(f"{expression} is a {type(function).__name__}, which cannot be called")
     signature = inspect.signature(target)
     parameters = list(signature.parameters.values())
-    if target is not function:
-        parameters = parameters[1:]
-    bare = [p.replace(annotation=p.empty) for p in parameters]
+    bare = [p.replace(annotation=p.empty) for p in parameters[0 if plain else 1 :]]
     return inspect.Signature(bare)
 
 
@@ -484,7 +482,8 @@ def _tensor(dtype: str, shape: tuple, values: str, rng, word: str):
     for first in range(0, len(flat), PIECE):  # drawn numbers are of 8 bytes each
         count = min(PIECE, len(flat) - first)
         if values == "random":
-            numbers = rng.standard_normal(count) if floats else rng.integers(0, 2 if dtype == "bool" else 100, count)
+            below = 2 if dtype == "bool" else 100
+            numbers = rng.standard_normal(count) if floats else rng.integers(0, below, count)
         elif values == "arange":
             numbers = np.arange(first, first + count)
         else:
@@ -499,19 +498,9 @@ def _for_host(x):
         return x
     import torch
 
-    return torch.from_numpy(x.bits.view(np.int16)).view(torch.bfloat16) if isinstance(x, Array) else torch.from_numpy(x)
-
-
-def _bits(x) -> np.ndarray:
-    if isinstance(x, (np.ndarray, Array)):
-        return x.bits if isinstance(x, Array) else x
-    import torch
-
-    return (x.view(torch.int16) if x.dtype is torch.bfloat16 else x).numpy()
-
-
-def _what_became(name: str, x, old: np.ndarray) -> str:
-    return f"{name}: {int(_differing(x, old).sum()):,} of {old.size:,} elements changed"
+    if isinstance(x, Array):
+        return torch.from_numpy(x.bits.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(x)
 
 
 def _still_nan(name: str, given, x) -> str:
@@ -519,14 +508,8 @@ def _still_nan(name: str, given, x) -> str:
     values = given.numpy() if isinstance(given, Array) else given
     if not isinstance(values, np.ndarray) or values.dtype.kind != "f" or not np.isnan(values).all():
         return ""
-    left = int((~_differing(x, _bits(given))).sum())
+    left = int((~_differing(x, as_array(given)[0])).sum())
     return f"{left:,} of {values.size:,} elements of {name} are still nan, as given" if left else ""
-
-
-def _nothing_ran(file: Path, expression: str) -> str:
-    if expression:
-        return f"{expression} ran, and launched no kernel"
-    return f"{file.name} ran, and launched no kernel; {_functions_of(load(file))}"
 
 
 def _functions_of(module) -> str:
@@ -536,11 +519,10 @@ def _functions_of(module) -> str:
         if getattr(value, "__module__", None) != module.__name__:
             continue
         owner = vars(value).get("__call__") if isinstance(value, type) else value
-        if inspect.isfunction(owner) and hasattr(owner, "__wrapped__") and not _is_kernel(owner):
+        is_kernel = getattr(owner, "decorated_as", "") == "kernel"
+        if inspect.isfunction(owner) and hasattr(owner, "__wrapped__") and not is_kernel:
             signature = _signature(owner, name)
             found.append(f"{name}(...){signature}" if isinstance(value, type) else f"{name}{signature}")
-    return f"its @cute.jit functions are {', '.join(found)}" if found else "it has no @cute.jit function"
-
-
-def _is_kernel(function) -> bool:
-    return getattr(function, "decorated_as", "") == "kernel"
+    if not found:
+        return "it has no @cute.jit function"
+    return f"its @cute.jit functions are {', '.join(found)}"

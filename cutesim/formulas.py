@@ -54,7 +54,8 @@ def same_formula(one, other, *args, **options) -> Comparison:
             left[name] = left.get(name, True) & untaken
             if differ.any():
                 at = tuple(int(i[0]) for i in np.nonzero(differ))
-                place, apart = f"{name}[{', '.join(map(str, at))}]", _ulps(floats[name][at], others[name][at])
+                place = f"{name}[{', '.join(map(str, at))}]"
+                apart = _ulps(floats[name][at], others[name][at])
                 count = f"{differ.sum():,} of {differ.size:,} elements"
                 said = f"{place} is the first of {count} that differ without rounding; its floats are {apart} ulp apart"
                 return Comparison(False, f"not the same formula: {said}", ulps)

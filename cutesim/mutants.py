@@ -53,9 +53,15 @@ CALLS = {
     "group": "cp_async_commit_group cp_async_wait_group cp_async_bulk_commit_group cp_async_bulk_wait_group",
 }
 REMOVED = {name: kind for kind, calls in CALLS.items() for name in calls.split()}
-EXPECTS = ("mbarrier_arrive_and_expect_tx", "mbarrier_expect_tx")
+# What is altered of a call: kind, edit, which argument, what it becomes.
+_BYTES = [("count", f"{more} bytes", 1, f"({{}}) {more}") for more in ("+ 4", "- 4")]
+_GROUPS = [("group", "one group more", 0, "({}) + 1")]
+ALTERED = dict.fromkeys(("mbarrier_arrive_and_expect_tx", "mbarrier_expect_tx"), _BYTES)
+ALTERED |= dict.fromkeys(("cp_async_wait_group", "cp_async_bulk_wait_group"), _GROUPS)
+ALTERED["mbarrier_init"] = [("count", "+ 4 arrivals", 1, "({}) + 4")]
+ALTERED["mbarrier_wait"] = [("mbarrier", "parity flipped", 1, "(1 - ({}))")]
 SHUFFLES = ("shuffle_sync_bfly", "shuffle_sync_up", "shuffle_sync_down")
-WIDTHS = {"warp_reduce": (2, "width"), "warp_reduction": (None, "threads_in_group")}
+WIDTHS = {"warp_reduce": (2, "width"), "warp_reduction": (2, "threads_in_group")}
 ACCESSES = "copy autovec_copy store_async_dsmem atomic_add load store mbarrier_init mbarrier_arrive".split()
 ACCESSES += ["mbarrier_arrive_and_expect_tx", "mbarrier_wait"]
 WEAKER = {ast.Lt: ("<", "<="), ast.Gt: (">", ">=")}
@@ -84,9 +90,7 @@ class Mutant:
         again = f" #{self.ordinal + 1}" if self.ordinal else ""
         return f"{Path(self.file).stem}.{self.function}: {self.edit}{again}"
 
-    @property
-    def where(self) -> str:
-        return f"{Path(self.file).name}:{self.line}"
+    where = property(lambda self: f"{Path(self.file).name}:{self.line}")
 
     def text(self, source: str) -> str:
         """The mutated source; every line keeps its number."""
@@ -155,30 +159,23 @@ class _Places:
         last = statement.end_lineno
         if isinstance(statement, (ast.If, ast.For, ast.While, ast.With)) and not guarded:
             last = statement.body[0].lineno - 1
-        start, end = (
-            self._offset(*at) for at in ((node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset))
-        )
-        self.found.append(
-            Mutant(
-                self.file, self.name, kind, edit, start, end, new, statement.lineno, last, node.lineno, node.col_offset
-            )
-        )
-
-    def _offset(self, line, column) -> int:
-        return len(self.bytes[: self.starts[line - 1] + column].decode())
+        ends = ((node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset))
+        span = (len(self.bytes[: self.starts[line - 1] + column].decode()) for line, column in ends)
+        made = (self.file, self.name, kind, edit, *span, new, statement.lineno, last, *ends[0])
+        self.found.append(Mutant(*made))
 
     def statement(self, node):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             self.call_statement(node)
         if isinstance(node, ast.If) and self.device and not _is_constexpr(node.test):
             if _touches_memory(node.body) and _is_dynamic(node.test):
-                self.add("predicate", f"`if {ast.unparse(node.test)}` always", node.test, "True", node, guarded=True)
+                edit = f"`if {ast.unparse(node.test)}` always"
+                self.add("predicate", edit, node.test, "True", node, guarded=True)
                 self.expression(node.test, node, guarded=True)
         elif isinstance(node, ast.For) and self.device and call_name(node.iter) == "range":
             stop = node.iter.args[min(1, len(node.iter.args) - 1)]
-            self.add(
-                "predicate", f"loop to {ast.unparse(stop)} one longer", stop, f"({ast.unparse(stop)}) + 1", node, True
-            )
+            said = ast.unparse(stop)
+            self.add("predicate", f"loop to {said} one longer", stop, f"({said}) + 1", node, True)
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.stmt):
                 self.statement(child)
@@ -191,17 +188,9 @@ class _Places:
         kind = REMOVED.get(name, "fence" if "fence" in name else None)
         if kind is not None:
             self.add(kind, f"{said} removed", node, "pass", node)
-        if name in EXPECTS:
-            for more in ("+ 4", "- 4"):
-                self.add("count", f"{said}: {more} bytes", call.args[1], f"({ast.unparse(call.args[1])}) {more}", node)
-        if name == "mbarrier_init":
-            self.add("count", f"{said}: + 4 arrivals", call.args[1], f"({ast.unparse(call.args[1])}) + 4", node)
-        if name == "mbarrier_wait":
-            parity = call.args[1]
-            self.add("mbarrier", f"{said}: parity flipped", parity, f"(1 - ({ast.unparse(parity)}))", node)
-        if name in ("cp_async_wait_group", "cp_async_bulk_wait_group"):
-            allowed = call.args[0]
-            self.add("group", f"{said}: one group more", allowed, f"({ast.unparse(allowed)}) + 1", node)
+        for kind, edit, position, new in ALTERED.get(name, ()):
+            argument = call.args[position]
+            self.add(kind, f"{said}: {edit}", argument, new.format(ast.unparse(argument)), node)
         for keyword in call.keywords:
             if keyword.arg == "pred":
                 self.add("predicate", f"{said} without pred", keyword.value, "None", node)
@@ -215,7 +204,8 @@ class _Places:
             return
         if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
             for part in node.values:
-                self.add("predicate", f"`{ast.unparse(part)}` dropped from `{said}`", part, "True", statement, guarded)
+                edit = f"`{ast.unparse(part)}` dropped from `{said}`"
+                self.add("predicate", edit, part, "True", statement, guarded)
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd) and not _of_words(node):
             for part, other in ((node.left, node.right), (node.right, node.left)):
                 edit = f"`{ast.unparse(part)}` dropped from `{said}`"
@@ -229,9 +219,9 @@ class _Places:
             self.add("predicate", f"`{said}` always", node, "True", statement, guarded)
         elif isinstance(node, ast.Subscript) and _is_shared(node.value):
             self.indices(node, statement)
-        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and _is_shared_pointer(node.left):
+        elif _is_sum(node) and _is_shared_pointer(node.left):
             self.add("index", f"`{said}` without its offset", node, ast.unparse(node.left), statement)
-            for part in _addends(node.right):
+            for part in (node.right.left, node.right.right) if _is_sum(node.right) else ():
                 self.add("index", f"`{ast.unparse(part)}` dropped from `{said}`", part, "0", statement)
         elif call_name(node) == "crd2idx" and isinstance(node.args[0], ast.Tuple):
             for part in node.args[0].elts:
@@ -245,26 +235,21 @@ class _Places:
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         for part in parts:
             if not isinstance(part, (ast.Constant, ast.Slice)):
-                separates = isinstance(node.ctx, ast.Store) or "stage" in ast.unparse(part)
-                self.add(
-                    "index" if separates else "slot",
-                    f"`{ast.unparse(part)}` made 0 in `{ast.unparse(node)}`",
-                    part,
-                    "0",
-                    statement,
-                )
+                said = ast.unparse(part)
+                separates = isinstance(node.ctx, ast.Store) or "stage" in said
+                edit = f"`{said}` made 0 in `{ast.unparse(node)}`"
+                self.add("index" if separates else "slot", edit, part, "0", statement)
 
     def shuffles(self, node, said, statement):
         name = call_name(node)
         keywords = {k.arg: k.value for k in getattr(node, "keywords", ())}
         if name in SHUFFLES:
             offset = keywords.get("offset") or node.args[1]
-            self.add("shuffle", f"`{said}`: offset doubled", offset, f"(2 * ({ast.unparse(offset)}))", statement)
+            new = f"(2 * ({ast.unparse(offset)}))"
+            self.add("shuffle", f"`{said}`: offset doubled", offset, new, statement)
         if name in WIDTHS:
             position, keyword = WIDTHS[name]
-            width = keywords.get(keyword)
-            if width is None and position is not None and len(node.args) > position:
-                width = node.args[position]
+            width = keywords.get(keyword) or next(iter(node.args[position:]), None)
             if width is not None:
                 new = f"max(1, ({ast.unparse(width)}) // 2)"
                 self.add("shuffle", f"`{said}`: width halved", width, new, statement)
@@ -296,7 +281,7 @@ class _Places:
         for i, statement in enumerate(body):
             for inner in (getattr(statement, part, ()) for part in ("body", "orelse")):
                 self.types(inner)
-            later = {name for branch in body[i + 1 :] if self.branches(branch) for name in _assigned(branch)}
+            later = set().union(*map(_assigned, filter(self.branches, body[i + 1 :])))
             if isinstance(statement, ast.Assign) and _assigned(statement) & later:
                 said = ast.unparse(statement)
                 self.add("type", f"`{said}` removed", statement, "pass", statement)
@@ -304,13 +289,13 @@ class _Places:
 
     def branches(self, node) -> bool:
         """Whether a statement is a dynamic `if` or loop."""
-        return self.device and (
-            (isinstance(node, ast.If) and not _is_constexpr(node.test))
-            or (isinstance(node, ast.For) and call_name(node.iter) == "range")
-        )
+        if isinstance(node, ast.If):
+            return self.device and not _is_constexpr(node.test)
+        return self.device and isinstance(node, ast.For) and call_name(node.iter) == "range"
 
     def made(self, kind, old, new, statement):
-        self.add(kind, f"`{ast.unparse(old)}` made `{ast.unparse(new)}`", old, ast.unparse(new), statement)
+        text = ast.unparse(new)
+        self.add(kind, f"`{ast.unparse(old)}` made `{text}`", old, text, statement)
 
 
 def _is_constexpr(node) -> bool:
@@ -335,12 +320,9 @@ def _touches_memory(body) -> bool:
 
 def _of_words(node) -> bool:
     """Whether `a & b` is arithmetic, not a predicate: with a number, or with what `^` gives."""
-    sides = (side.operand if isinstance(side, ast.UnaryOp) else side for side in (node.left, node.right))
-    return any(isinstance(side, ast.Constant) or _is_xor(side) for side in sides)
-
-
-def _is_xor(node) -> bool:
-    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitXor)
+    sides = [side.operand if isinstance(side, ast.UnaryOp) else side for side in (node.left, node.right)]
+    kinds = [type(getattr(side, "op", side)) for side in sides]
+    return ast.Constant in kinds or ast.BitXor in kinds
 
 
 def _is_shared(node) -> bool:
@@ -349,18 +331,19 @@ def _is_shared(node) -> bool:
     return name in ("buffer", "slots", "shared") or (len(name) > 1 and name[0] == "s" and name[1].isupper())
 
 
+def _is_sum(node) -> bool:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)
+
+
 def _is_shared_pointer(node) -> bool:
     return getattr(node, "id", "") == "mbar" or (
         isinstance(node, ast.Attribute) and node.attr == "iterator" and _is_shared(node.value)
     )
 
 
-def _addends(node) -> list:
-    return [node.left, node.right] if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) else []
-
-
 def _is_pair(node) -> bool:
-    return isinstance(node, ast.Tuple) and len(node.elts) == 2 and len({ast.unparse(part) for part in node.elts}) == 2
+    parts = [ast.unparse(part) for part in node.elts] if isinstance(node, ast.Tuple) else []
+    return len(parts) == 2 and parts[0] != parts[1]
 
 
 def _turned(pair) -> ast.Tuple:
@@ -368,7 +351,8 @@ def _turned(pair) -> ast.Tuple:
 
 
 def _assigned(statement) -> set:
-    return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    names = (node for node in ast.walk(statement) if isinstance(node, ast.Name))
+    return {name.id for name in names if isinstance(name.ctx, ast.Store)}
 
 
 @contextmanager
@@ -439,7 +423,8 @@ def outcomes(kernel, arguments, function=None, kinds=KINDS) -> Broken:
     `function` is a method of the kernel's class by name ("kernel", unless said otherwise), or a function that it calls; `kinds`
     are those of the edits.
     """
-    device = getattr(type(kernel), function or "kernel") if isinstance(function or "kernel", str) else function
+    function = function or "kernel"
+    device = getattr(type(kernel), function) if isinstance(function, str) else function
     device = inspect.unwrap(device)
     file = device.__code__.co_filename
     first, last = _lines_of(device)
@@ -479,11 +464,10 @@ def _outcome(mutant, first, kernel, args, wanted) -> Outcome:
     if run.findings:
         said = "\n".join(str(finding) for finding in run.findings)
         return Outcome(at, mutant.edit, True, any(differ), _shown(said, mutant))
+    said = "Nothing shows: on these inputs the results are right, and no rule is broken."
     if any(differ):
-        return Outcome(at, mutant.edit, False, True, f"No rule is broken, but {sum(differ):,} results are wrong.")
-    return Outcome(
-        at, mutant.edit, False, False, "Nothing shows: on these inputs the results are right, and no rule is broken."
-    )
+        said = f"No rule is broken, but {sum(differ):,} results are wrong."
+    return Outcome(at, mutant.edit, False, any(differ), said)
 
 
 def _shown(text: str, mutant) -> str:
@@ -494,4 +478,5 @@ def _shown(text: str, mutant) -> str:
 
 
 def _arrays(args) -> list:
-    return [np.asarray(arg.numpy() if hasattr(arg, "numpy") else arg) for arg in args if hasattr(arg, "shape")]
+    arrays = (arg for arg in args if hasattr(arg, "shape"))
+    return [np.asarray(x.numpy() if hasattr(x, "numpy") else x) for x in arrays]

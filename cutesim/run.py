@@ -18,7 +18,17 @@ import numpy as np
 from cutesim.analysis import races
 from cutesim.analysis.races import miscounted
 from cutesim.analysis.unwritten import unwritten_reads
-from cutesim.context import STATE, NotSimulated, SimulationError, fail, interrupted, line_of, refused, without_frames
+from cutesim.context import (
+    STATE,
+    NotSimulated,
+    SimulationError,
+    counted,
+    fail,
+    interrupted,
+    line_of,
+    refused,
+    without_frames,
+)
 from cutesim.language import blame
 from cutesim.language.builtins import BUILTINS
 from cutesim.language.proxies import Mapper, cross
@@ -28,18 +38,11 @@ from cutesim.memory.arguments import AddressSpace, as_array, global_tensor, is_t
 from cutesim.trace import Finding, Op, Space, Trace, TraceRecorder
 
 # After these the log breaks off in the middle, and what it then seems to say of races follows from them.
-STOPS = {
-    "barrier count",
-    "deadlock",
-    "divergent barrier",
-    "divergent shuffle",
-    "endless",
-    "language",
-    "launch",
-    "mbarrier initialised again",
-}
+STOPS = {"barrier count", "deadlock", "divergent barrier", "divergent shuffle"}
+STOPS |= {"endless", "language", "launch", "mbarrier initialised again"}
 MOST_FRAGMENTS = 8  # register tensors that are tried one by one for what reaches a result
-LOOKED_FOR = "race, out-of-bounds access, deadlock or unwritten value"  # what a run without findings has not
+# what a run without findings has not
+LOOKED_FOR = "race, out-of-bounds access, deadlock or unwritten value"
 
 
 class Findings(tuple):
@@ -64,15 +67,15 @@ class Run:
     printed: tuple
     smem_bytes: int = 0
     observations: tuple = ()
-    exact: dict | None = None  # of exact=True: {tensor: what it would hold without any rounding, in float64}
+    # of exact=True: {tensor: what it would hold without any rounding, in float64}
+    exact: dict | None = None
 
     @property
     def trace(self) -> Trace:
         """What the run did; ValueError where check=False recorded nothing."""
         if self.recorded is None:
-            raise without_frames(
-                ValueError("this run has no trace, because check=False records none: simulate again without it")
-            )
+            text = "this run has no trace, because check=False records none: simulate again without it"
+            raise without_frames(ValueError(text))
         return self.recorded
 
     @property
@@ -97,7 +100,7 @@ class Run:
     __repr__ = __str__
 
     def __getattr__(self, name):
-        of_trace = name in Trace.__dataclass_fields__ or name in ("select", "line", "callers", "save")
+        of_trace = name in (*Trace.__dataclass_fields__, "select", "line", "callers", "save")
         raise AttributeError(f"a run has no {name}" + "; its trace has: write .trace behind the run" * of_trace)
 
     def _looked_for(self) -> str:
@@ -173,13 +176,15 @@ def _once(
     in_step=True,
 ) -> Run:
     some = range(blocks) if isinstance(blocks, Integral) else blocks
-    if some is not None and not (isinstance(some, range) and some and some.step == 1 and some.start >= 0):
+    usable = isinstance(some, range) and some and some.step == 1 and some.start >= 0
+    if some is not None and not usable:
         raise ValueError(
             f"blocks={blocks!r}: it is which blocks of each launch are simulated, a number of at least 1, or a range"
         )
     recorder = TraceRecorder(record_values=values) if check else None
     before = None if history is None or None in history else list(history)
-    shared = {"max_steps": max_steps, "blocks": some, "may_still_run": before, "blame": blame.of_call}
+    shared = {"max_steps": max_steps, "blocks": some}
+    shared |= {"may_still_run": before, "blame": blame.of_call}
     state = RunState(recorder, schedule, seed, fill=fill, order=order, on_device=on_device, **shared)
     state.in_step = in_step and order is None
     poison = _Poison(function, args, kwargs) if check or exact else None
@@ -218,8 +223,10 @@ def _once(
                 findings += miscounted(trace)
             # A block that reads too early may end too early as well: the read is the cause.
             findings.sort(key=lambda finding: finding.kind != "read before arrival")
-            early = {line for finding in findings if finding.kind == "read before arrival" for line in finding.lines}
-            findings = [f for f in findings if f.kind != "async copy never waited for" or f.lines[0] not in early]
+            reads = (finding for finding in findings if finding.kind == "read before arrival")
+            early = {line for finding in reads for line in finding.lines}
+            never = "async copy never waited for"
+            findings = [f for f in findings if f.kind != never or f.lines[0] not in early]
         # An endless loop that another run makes is not waited for as long as one of the kernel's own.
         briefly = shared | {"max_steps": min(max_steps, 20_000 + 4 * state.most_steps)}
         if not findings and order is None and state.believed:
@@ -270,7 +277,8 @@ def _silently(state, function, args, kwargs, dynamic, exact=False) -> Exception 
     outer = STATE.run, STATE.group, STATE.loops, STATE.exact
     STATE.run, STATE.group, STATE.loops, STATE.exact = state, None, 0, exact
     try:
-        with np.errstate(all="ignore"), contextlib.redirect_stdout(io.StringIO()):  # the first run has printed it all
+        # the first run has printed it all
+        with np.errstate(all="ignore"), contextlib.redirect_stdout(io.StringIO()):
             _run_host(function, args, kwargs, dynamic)
     except (SimulationError, NotSimulated) as error:
         return error
@@ -283,11 +291,8 @@ class _Poison:
     """Runs a kernel again on what its tensors held: results that depend on memory nobody wrote change with other poison."""
 
     def __init__(self, function, args, kwargs):
-        named = [
-            *zip((*parameters_of(function)[0], *(f"argument {i}" for i in range(len(args)))), args),
-            *kwargs.items(),
-        ]
-        written = [(name, x) for name, x in named if is_tensor(x) and as_array(x)[0].flags.writeable]
+        named = named_tensors(function, args, kwargs).items()
+        written = [(name, x) for name, x in named if as_array(x)[0].flags.writeable]
         self.names, self.tensors = [name for name, _ in written], [x for _, x in written]
         self.before = [as_array(x)[0].copy() for x in self.tensors]
 
@@ -361,29 +366,32 @@ class _Poison:
             return None
         outer, STATE.exact = STATE.exact, kind
         try:
-            return {memory.name: memory.exactly(state.shadows) for memory in state.arguments if memory.dtype.is_float}
+            floats = (memory for memory in state.arguments if memory.dtype.is_float)
+            return {memory.name: memory.exactly(state.shadows) for memory in floats}
         finally:
             STATE.exact = outer
 
     def _finding(self, trace, fragment, confirmed) -> Finding:
         if isinstance(confirmed, SimulationError):
             other = confirmed.finding
-            what, lines, count = f"whether this kernel ends in an error ({other})", other.lines[:1], 1
+            what = f"whether this kernel ends in an error ({other})"
+            lines, count = other.lines[:1], 1
         else:
             name, differ = confirmed
-            at = tuple(int(i[0]) for i in np.nonzero(differ))
             stores = trace.select(Op.STORE, space=Space.GMEM)
             named = [row for row, info in enumerate(trace.tensors) if info.name == name]
             stores = stores[np.isin(stores["tensor"], named)]
             lines = tuple(dict.fromkeys(trace.line(event) for event in stores))[-1:]
             count = int(differ.sum())
-            what = f"{name}[{', '.join(map(str, at))}] ({count} element{'s' * (count != 1)} in all)"
+            what = f"{_place(name, differ)} ({counted(count, 'element')} in all)"
         reads = unwritten_reads(trace)
         why = "Is a fill or a default missing?"
         if fragment is not None:
             made, read = fragment
+            name, equals, _ = (part.strip() for part in made.text.partition("="))
+            name = name if equals and name.isidentifier() else "a register tensor"
             why = (
-                f"{_fragment_name(made)} ({made.where}) is read at {read.where} before all of it is written: is a fill or a "
+                f"{name} ({made.where}) is read at {read.where} before all of it is written: is a fill or a "
                 "default missing?"
             )
             lines = (read,)
@@ -412,28 +420,24 @@ def _looks_at_unwritten_integers(trace) -> bool:
     return bool(read and unwritten_reads(trace))
 
 
-def _fragment_name(made) -> str:
-    """The variable that a register tensor is assigned to, as the kernel's line has it."""
-    name, equals, _ = made.text.partition("=")
-    return name.strip() if equals and name.strip().isidentifier() else "a register tensor"
+def _place(name: str, differ: np.ndarray) -> str:
+    """The first element of those that differ."""
+    return f"{name}[{', '.join(str(int(i[0])) for i in np.nonzero(differ))}]"
 
 
 def _python_moves_on(name, differ) -> str:
     """What is said where a result changes from one trace of the kernel to the next."""
-    at = ", ".join(str(int(i[0])) for i in np.nonzero(differ))
     return (
-        f"{name}[{at}] changes each time that the kernel is traced, with Python's own state (a counter, a random number); "
-        "whether it depends on unwritten memory as well was not to be seen."
+        f"{_place(name, differ)} changes each time that the kernel is traced, with Python's own state (a counter, a random "
+        "number); whether it depends on unwritten memory as well was not to be seen."
     )
 
 
 def _order_matters(name, differ) -> str:
     """What is said where a result depends on the order in which warps came, but on nothing unwritten."""
-    at = ", ".join(str(int(i[0])) for i in np.nonzero(differ))
-    count = int(differ.sum())
     return (
-        f"{name}[{at}] ({count} element{'s' * (count != 1)} in all) depends on the order in which warps come, as sums of "
-        "floating-point atomics do: the last bits may differ from run to run."
+        f"{_place(name, differ)} ({counted(int(differ.sum()), 'element')} in all) depends on the order in which warps come, as "
+        "sums of floating-point atomics do: the last bits may differ from run to run."
     )
 
 
@@ -492,9 +496,16 @@ def parameters_of(function):
     parameters = list(inspect.signature(original).parameters.values())
     if not plain:
         parameters = parameters[1:]  # self, whatever it is called
-    texts = {p.name: _text(p.annotation) for p in parameters if p.annotation is not inspect.Parameter.empty}
+    annotated = (p for p in parameters if p.annotation is not p.empty)
+    texts = {p.name: _text(p.annotation) for p in annotated}
     needs = any(p.name == "stream" and p.default is inspect.Parameter.empty for p in parameters)
     return [p.name for p in parameters], texts, needs
+
+
+def named_tensors(function, args, kwargs) -> dict:
+    """The tensors among a host function's arguments, by the names of its parameters."""
+    names = *parameters_of(function)[0], *(f"argument {i}" for i in range(len(args)))
+    return {name: x for name, x in (*zip(names, args), *kwargs.items()) if is_tensor(x)}
 
 
 def _undecorated(function):
@@ -515,7 +526,8 @@ def _refuse_another_self(function) -> None:
     if "Constexpr" not in _text(first.annotation):
         code = original.__code__
         lines = enumerate(inspect.getsource(original).splitlines(), code.co_firstlineno)
-        number = next((number for number, line in lines if line.lstrip().startswith("def ")), code.co_firstlineno)
+        begins = (number for number, line in lines if line.lstrip().startswith("def "))
+        number = next(begins, code.co_firstlineno)
         text = f"{original.__qualname__} is a method that the host calls, and calls its object {first.name}; the DSL wants self"
         raise refused(text, lines=(line_of(code.co_filename, number, code.co_name),))
 

@@ -7,10 +7,9 @@ import functools
 from dataclasses import dataclass
 
 from cutesim.machine import host
-from cutesim.memory.arguments import is_tensor
 from cutesim.orders import try_orders
 from cutesim.orders.order import Order
-from cutesim.run import LOOKED_FOR, Run, parameters_of, run_once
+from cutesim.run import LOOKED_FOR, Run, named_tensors, run_once
 
 __all__ = ["LOOKED_FOR", "Run", "simulate", "watched"]
 SCHEDULES = ("forward", "reverse", "seeded")
@@ -76,8 +75,9 @@ def simulate(
     """
     if schedule not in SCHEDULES:
         raise ValueError(f"schedule={schedule!r}: choose one of {', '.join(SCHEDULES)}")
-    options = {"check": check, "schedule": schedule, "seed": seed, "values": values, "blocks": blocks, "fill": fill}
-    options |= {"max_steps": max_steps, "dynamic": dynamic, "exact": exact, "on_device": on_device}
+    options = {"check": check, "schedule": schedule, "seed": seed, "values": values}
+    options |= {"blocks": blocks, "fill": fill, "max_steps": max_steps}
+    options |= {"dynamic": dynamic, "exact": exact, "on_device": on_device}
     watch = WATCHES[-1] if WATCHES else None
     if watch is not None:
         asked = {"check": True} | watch.options
@@ -87,9 +87,9 @@ def simulate(
     if orders is None or isinstance(orders, Order):
         run = once(order=orders)
     else:
-        named = zip((*parameters_of(function)[0], *(f"argument {i}" for i in range(len(args)))), args)
-        tensors = {name: x for name, x in (*named, *kwargs.items()) if is_tensor(x)}
-        run = try_orders(functools.partial(once, check=True, schedule="forward", exact=False), tensors, orders, right)
+        tensors = named_tensors(function, args, kwargs)
+        checked = functools.partial(once, check=True, schedule="forward", exact=False)
+        run = try_orders(checked, tensors, orders, right)
     if watch is not None:
         watch.runs.append(run)
     return run

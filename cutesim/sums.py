@@ -91,7 +91,8 @@ class Tree:
 
     def columns(self, row) -> list:
         """Of each term the place in `row` of a number that it, or else its factor, was made of; None where there is none."""
-        places = {float(number): at for at, number in reversed([*enumerate(np.asarray(row, np.float64).tolist())])}
+        numbers = np.asarray(row, np.float64).tolist()
+        places = {number: at for at, number in reversed([*enumerate(numbers)])}
         found = []
         for at, _, factor in self.terms:
             leaves = [leaf for one in (at, factor) if one is not None for leaf in self.leaves(one)]
@@ -176,15 +177,18 @@ def same_bits(kernel, *args, **options) -> Bits:
             other = results(kernel, batch, table, fast)
         except SimulationError as error:
             return Bits(False, f"not the same {how} than among {M} rows: {error.finding}")
-        if (apart := _apart(table, of_rows, other, f"{how} than among {M} rows", taken)) is not None:
+        apart = _apart(table, of_rows, other, f"{how} than among {M} rows", taken)
+        if apart is not None:
             return apart
-    orders = [{"schedule": "reverse"}, *({"schedule": "seeded", "seed": seed} for seed in range(SEEDS))]
-    orders *= options.get("check", True)  # without, all warps of a block run in lockstep
+    seeded = [{"schedule": "seeded", "seed": seed} for seed in range(SEEDS)]
+    # Without `check` all warps of a block run in lockstep.
+    orders = [{"schedule": "reverse"}, *seeded] * options.get("check", True)
     for order in orders:
         other = results(kernel, args, table, options | order)
         if (apart := _apart(table, forward, other, "in another order of the warps")) is not None:
             return apart
-    also = f", and in {len(orders) + 1} orders of the warps" if orders else "; other orders of the warps were not tried"
+    also = f", and in {len(orders) + 1} orders of the warps"
+    also = also if orders else "; other orders of the warps were not tried"
     return Bits(True, f"the same bits: {', '.join(batches)}{also}")
 
 
@@ -209,7 +213,8 @@ def results(kernel, args, exact, options) -> tuple[dict, dict]:
 def _apart(table, first, other, where: str, rows=None) -> Bits | None:
     """What is said of the first element that two runs made differently; `rows` are those of the first run that the other had."""
     for name, made in first[0].items():
-        bits = [part[name].view(f"i{part[name].itemsize}").reshape(made.shape) for part in (first[1], other[1])]
+        arrays = (part[name] for part in (first[1], other[1]))
+        bits = [array.view(f"i{array.itemsize}").reshape(made.shape) for array in arrays]
         differ = (made.real != other[0][name].real) | (bits[0] != bits[1])
         if not differ.any():
             continue

@@ -80,19 +80,16 @@ class Orders(Run):
         tried = f"{self.tried:,} order{'s' * (self.tried != 1)} tried in {self.seconds:.1f} s"
         seen = [textwrap.fill(text, 84, break_long_words=False) for text in self.observations]
         if not self.findings:
-            every = (
-                f"every {'sequentially consistent ' * self.relaxed}order was tried"
-                if self.whole
-                else "more orders are left"
-            )
+            every = f"every {'sequentially consistent ' * self.relaxed}order was tried"
+            every = every if self.whole else "more orders are left"
             return "\n".join([f"{self.verdict}: {tried}; {every}, and none has a finding.", *seen])
         found = [textwrap.fill(str(finding), 84, break_long_words=False) for finding in self.findings]
         return "\n".join([f"{self.verdict}: found in {tried}.", *self.told(), *found, *seen])
 
     def told(self) -> list[str]:
         """The failing order as numbered lines."""
-        head = "This order shows it:" if self.decisions else "The usual order shows it, warp after warp:"
-        lines = [head]
+        usual = "The usual order shows it, warp after warp:"
+        lines = ["This order shows it:" if self.decisions else usual]
         for i, sentence in enumerate(self.story, 1):
             lines.append(textwrap.fill(f"{i}. {sentence.text}", 84, subsequent_indent="   "))
             if sentence.line is not None:
@@ -103,6 +100,10 @@ class Orders(Run):
 
     def as_dict(self) -> dict:
         """For JSON."""
+        story = []
+        for said in self.story:
+            where, text = (said.line.where, said.line.text) if said.line else ("", "")
+            story.append({"says": said.text, "where": where, "line": text})
         return {
             "verdict": self.verdict,
             "orders": self.tried,
@@ -110,10 +111,7 @@ class Orders(Run):
             "every_order": self.whole,
             "findings": [finding.as_dict() for finding in self.findings],
             "decisions": [{"agent": list(d.agent), "steps": d.count} for d in self.decisions],
-            "story": [
-                {"says": s.text, "where": s.line.where if s.line else "", "line": s.line.text if s.line else ""}
-                for s in self.story
-            ],
+            "story": story,
             "observations": list(self.observations),
         }
 
@@ -173,7 +171,8 @@ def try_orders(once, tensors: dict, bounds="all", right=None) -> Orders:
     decisions = shrunk(decisions_of([step.agent for step in order.steps]), fails)
     order, run = run_in(Following(decisions))
     story = tell(order.steps, order.blocks, run.findings[0].kind in ("deadlock", "divergent barrier"))
-    return _orders(run, tried=tried, seconds=seconds, decisions=tuple(decisions), story=story, apart=frozenset(apart))
+    facts = {"decisions": tuple(decisions), "story": story, "apart": frozenset(apart)}
+    return _orders(run, tried=tried, seconds=seconds, **facts)
 
 
 def _orders(run: Run, **facts) -> Orders:

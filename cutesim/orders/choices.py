@@ -109,7 +109,8 @@ def _explored(run_in, most: int, until: float) -> Choices:
             if state is None:
                 state = states[key] = _Found({}, steps[first].ready, _waiting(steps[:first]))
                 path = tuple(step.agent for step in steps[:first])
-                todo += [(*path, other) for other in reversed(steps[first].ready) if other != steps[first].agent]
+                others = (other for other in reversed(steps[first].ready) if other != steps[first].agent)
+                todo += [(*path, other) for other in others]
             agents.setdefault(steps[first].agent, len(agents))
             state.next[steps[first].agent] = after, steps[first:last]
         if ended is not None:
@@ -157,7 +158,8 @@ def _keys(steps: list, bounds: list, known: dict) -> list:
         if i in bounds:
             found.append(tuple(sorted(chains.items())))
         masks[step.agent] = masks.get(step.agent, 0) | 1 << i
-        clock = tuple(sorted((agent, (past[i] & mask).bit_count()) for agent, mask in masks.items() if past[i] & mask))
+        counts = ((agent, (past[i] & mask).bit_count()) for agent, mask in masks.items())
+        clock = tuple(sorted((agent, count) for agent, count in counts if count))
         chains[step.agent] = known.setdefault((chains.get(step.agent), clock), len(known))
     return [*found, tuple(sorted(chains.items()))]
 
@@ -176,13 +178,15 @@ def _numbered(states, agents, blocks) -> Choices:
         for agent, (after, steps) in found.next.items():
             said = turn_of(steps, blocks, False)
             line = said.line if said else None
-            text = (agents[agent], said.text if said else "", line.where if line else "", line.text if line else "")
+            shown = (line.where, line.text) if line else ("", "")
+            text = (agents[agent], said.text if said else "", *shown)
             if after in numbers:
                 following.append((agents[agent], numbers[after], texts.setdefault(text, len(texts))))
         ready = set(found.ready)
         can = {agents[agent] for agent in ready if agent in agents}
         following.sort()
-        waits = tuple((agents[a], line.where) for a, line in found.waits if a in agents and agents[a] not in can)
+        stuck = ((agents[a], line.where) for a, line in found.waits if a in agents)
+        waits = tuple((agent, where) for agent, where in stuck if agent not in can)
         made.append(State(tuple(following), waits, found.ended, len(following) == len(ready)))
     outcomes = _outcomes(made)
     at, before = 0, []

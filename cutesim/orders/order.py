@@ -24,7 +24,8 @@ MOST_AGENTS = 64  # warps of a launch
 
 def call(function, *args, **kwargs):
     """`control.call`, after which another warp may come if others can see what was done."""
-    if getattr(function, "is_lane_by_lane", False) and STATE.group is not None and STATE.group.warp >= 0:
+    in_kernel = STATE.group is not None and STATE.group.warp >= 0
+    if in_kernel and getattr(function, "is_lane_by_lane", False):
         line = here()
         if (line.file, line.number) in STATE.run.order.apart and STATE.group.active().sum() > 1:
             return Pending(_lane_by_lane(function, args, kwargs))
@@ -86,10 +87,6 @@ def turn():
 CONTROL = types.SimpleNamespace(**{**vars(control), "call": call, "turn": turn})
 
 
-def _is_shared_store(row) -> bool:
-    return row[OP] == Op.STORE and row[SPACE] != Space.GMEM
-
-
 class Order:
     """What `machine.scheduler` asks who goes next. `choose(ready, steps)` gives one of the agents that can go, given the steps so
     far; what it raises ends the run."""
@@ -112,10 +109,9 @@ class Order:
     def was_seen(self) -> bool:
         """Whether the running step has done something that others can see."""
         rows = STATE.run.recorder.rows
-        new = rows[self.looked :]
-        seen = any(row[OP] in SEEN or (self.notes_memory and _is_shared_store(row)) for row in new)
-        self.looked = len(rows)
-        return seen
+        new, self.looked = rows[self.looked :], len(rows)
+        stores = (row for row in new if self.notes_memory and row[OP] == Op.STORE)
+        return any(row[OP] in SEEN for row in new) or any(row[SPACE] != Space.GMEM for row in stores)
 
     def run(self, kernel, launch, blocks) -> None:
         """Run a launch's blocks to their ends."""
@@ -129,8 +125,10 @@ class Order:
                 f"every order of {kernel.function.full_name}: it has {len(self.warps)} warps, and at most {MOST_AGENTS} are "
                 "taken; give it fewer threads, or simulate the first blocks alone (blocks=k)"
             )
-        self.transfers, self.sent = {}, dict.fromkeys(self.warps, 0)  # agent -> Transfer; how many each warp has sent
-        self.asked = {agent: set() for agent in self.warps}  # the objects that a loop has asked about in this pass
+        self.transfers = {}  # agent -> Transfer
+        self.sent = dict.fromkeys(self.warps, 0)  # how many transfers
+        # the objects that a loop has asked about in this pass
+        self.asked = {agent: set() for agent in self.warps}
         self.news = dict.fromkeys(self.warps, False)  # whether one of them has changed since
         self.written = dict.fromkeys(self.warps, 0)  # RunState.writes, as if the warp were alone
         while self.warps:

@@ -69,7 +69,8 @@ class Search:
             node = self.nodes[-1]
             if len(self.nodes) <= len(steps):
                 node.done[node.chosen] = steps[len(self.nodes) - 1].effects
-            left = [agent for agent in node.ready if agent in node.todo - node.done.keys() - node.sleep.keys()]
+            todo = node.todo - node.done.keys() - node.sleep.keys()
+            left = [agent for agent in node.ready if agent in todo]
             if left:
                 node.chosen = left[0]
                 self.fixed = len(self.nodes)
@@ -93,14 +94,16 @@ class Search:
                     seen |= 1 << k
                 if node.todo & set(first):
                     continue
-                possible = [agent for agent in (steps[at].agent, *first) if agent in first and agent in node.ready]
+                possible = [agent for agent in first if agent in node.ready]
+                possible = [steps[at].agent] * (steps[at].agent in possible) + possible
                 node.todo |= set(possible[:1] or node.ready)
 
 
 def _could_go(nodes: list, steps: list, earlier: int, later: int) -> bool:
     """Whether the later step's warp may come before the earlier one: not if that is what lets it go."""
     agent = steps[later].agent
-    if agent in nodes[earlier].ready or any(step.agent == agent for step in steps[earlier + 1 : later]):
+    between = {step.agent for step in steps[earlier + 1 : later]}
+    if agent in nodes[earlier].ready or agent in between:
         return True
     return earlier + 1 < len(nodes) and agent not in nodes[earlier + 1].ready
 
@@ -119,27 +122,31 @@ class Past:
         for i, step in enumerate(steps):
             if step.launch != launch:
                 launch, base = step.launch, (1 << i) - 1
-            before = base | self._past(last.get(step.agent, last.get(step.sender)))
+            led_by = last.get(step.agent, last.get(step.sender))
+            before = base if led_by is None else base | self.of[led_by]
             arrived = {(thing, effect[1]) for thing, effect in step.effects if effect[0] == "arrive"}
             awaited = needed = 0  # all arrivals of what it has waited for; and before it came
             for thing, effect in step.effects:
                 if effect[0] in ("resume", "wait"):
-                    past = sum_of(phases.get((thing, phase), 0) for phase in _phases(thing, effect, phases))
-                    awaited |= past
-                    if (thing, effect[1]) not in arrived:  # whose own arrival could have come sooner, and waited
-                        needed |= past
-            if not any(effect[0] == "test" for _, effect in step.effects):  # a test could have come sooner, and failed
-                before |= needed
-            others = sorted({k for thing, effect in step.effects for k in _clashes(touched.get(thing, ()), effect)})
+                    own = (thing, effect[1]) in arrived  # and could have come sooner, and waited
+                    for phase in _phases(thing, effect, phases):
+                        awaited |= phases.get((thing, phase), 0)
+                        needed |= 0 if own else phases.get((thing, phase), 0)
+            if "test" not in {effect[0] for _, effect in step.effects}:
+                before |= needed  # a test could have come sooner, and failed
+            clashes = set()
+            for thing, effect in step.effects:
+                clashes |= {k for k, other in touched.get(thing, ()) if not commute(other, effect)}
             phase_past = 0
             for thing, effect in step.effects:
                 if effect[0] == "arrive":
                     phase_past |= phases.get((thing, effect[1]), 0)
             reversible = []
-            for k in reversed(others):
+            for k in sorted(clashes, reverse=True):
                 if not before >> k & 1:
                     # A wait comes before the next phase's end if one of that phase's arrivals comes after the wait.
-                    if steps[k].agent != step.agent and not (phase_past >> k & 1 and _is_wait(steps[k], step)):
+                    ends = phase_past >> k & 1 and _is_wait(steps[k], step)
+                    if steps[k].agent != step.agent and not ends:
                         reversible.append(k)
                     before |= self.of[k]
             before |= awaited
@@ -151,16 +158,6 @@ class Past:
                 if effect[0] == "arrive":
                     phases[thing, effect[1]] = phases.get((thing, effect[1]), 0) | self.of[i]
 
-    def _past(self, step: int | None) -> int:
-        return 0 if step is None else self.of[step]
-
-
-def sum_of(masks) -> int:
-    result = 0
-    for mask in masks:
-        result |= mask
-    return result
-
 
 def _phases(thing, effect, phases) -> list:
     """The phases that a wait has seen complete; of a barrier the one generation."""
@@ -169,11 +166,7 @@ def _phases(thing, effect, phases) -> list:
     return [phase for other, phase in phases if other == thing and phase <= effect[1]]
 
 
-def _clashes(done, effect) -> list:
-    return [k for k, other in done if not commute(other, effect)]
-
-
 def _is_wait(earlier: Step, later: Step) -> bool:
     """Whether the two clash only as a wait and the arrival that completes a later phase."""
-    clashes = [(a[0], b[0]) for x, a in earlier.effects for y, b in later.effects if x == y and not commute(a, b)]
-    return all(pair == ("wait", "arrive") for pair in clashes)
+    pairs = ((a, b) for x, a in earlier.effects for y, b in later.effects if x == y)
+    return all((a[0], b[0]) == ("wait", "arrive") for a, b in pairs if not commute(a, b))

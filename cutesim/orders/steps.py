@@ -30,9 +30,11 @@ SEEN = (
     "MBARRIER_ARRIVE MBARRIER_EXPECT MBARRIER_WAIT MBARRIER_RESUME CLUSTER_ARRIVE"
 )
 SEEN = frozenset(int(Op[name]) for name in SEEN.split())
+ATOMIC = re.compile(r"atomic_\w+")
 SUMS = frozenset("add max min and or xor".split())
 IDLE = {"use", "resume", "leave"}  # commute with all but an init
-_, _, BLOCK, _, LINE, _, OP, SPACE, TENSOR, _, BYTES, ADDRESSES, SOURCES, _, ARG, ARG2 = range(16)  # columns of the log
+# columns of the log
+_, _, BLOCK, _, LINE, _, OP, SPACE, TENSOR, _, BYTES, ADDRESSES, SOURCES, _, ARG, ARG2 = range(16)
 
 
 @dataclass(frozen=True)
@@ -93,11 +95,8 @@ def met_in_step(steps, trace) -> set:
         for thing, effect in step.effects:
             if thing[0] == "word":
                 touched.setdefault(thing[2], set()).add((step.agent, effect))
-    met = [
-        word
-        for word, did in touched.items()
-        if any(a != b and not commute(one, other) for a, one in did for b, other in did)
-    ]
+    meet = lambda did: any(a != b and not commute(x, y) for a, x in did for b, y in did)  # noqa: E731
+    met = [word for word, did in touched.items() if meet(did)]
     events = trace.events[trace.events["op"] == int(Op.ATOMIC)]
     events = events[(events["mask"] & (events["mask"] - 1)) != 0]
     if not met or not len(events):
@@ -118,7 +117,8 @@ def effects_of(recorder, rows, launch, atomics, places) -> frozenset:
         if op == Op.ATOMIC:
             effect = _of_atomic(row, *next(atomics, ("", True)))
             space = Space.SMEM if row[SPACE] == Space.DSMEM else row[SPACE]
-            found.update((("word", int(space), address), effect) for address in _lanes(recorder, row[ADDRESSES]))
+            words = _lanes(recorder, row[ADDRESSES])
+            found.update((("word", int(space), word), effect) for word in words)
         elif op in _MBARRIER:
             for address in _lanes(recorder, row[ADDRESSES]):
                 found.add((("mbarrier", address), _MBARRIER[op](row, _phase(launch, address, places))))
@@ -153,7 +153,8 @@ def accesses_of(recorder, rows) -> frozenset:
         if row[OP] in (Op.LOAD, Op.STORE):
             space = Space.SMEM if row[SPACE] == Space.DSMEM else row[SPACE]
             kind = "read" if row[OP] == Op.LOAD else "write"
-            found.update((("line", int(space), address >> 7), (kind,)) for address in _lanes(recorder, row[ADDRESSES]))
+            lines = {address >> 7 for address in _lanes(recorder, row[ADDRESSES])}
+            found.update((("line", int(space), line), (kind,)) for line in lines)
     return frozenset(found)
 
 
@@ -168,7 +169,9 @@ _MBARRIER = {
 
 
 def _lanes(recorder, row: int) -> set:
-    return set() if row < 0 else {int(address) for address in recorder.address_rows[row] if address >= 0}
+    if row < 0:
+        return set()
+    return {int(address) for address in recorder.address_rows[row] if address >= 0}
 
 
 def _phase(launch, address: int, places) -> int:
@@ -213,17 +216,14 @@ def _element(recorder, row) -> str:
     return f"{tensor.name}[{(at - tensor.base_address) // tensor.itemsize}]"
 
 
-def _atomic_in(text: str) -> str:
-    found = re.search(r"atomic_\w+", text)
-    return found[0] if found else "an atomic"
-
-
 def _barrier(row) -> str:
     return "the block barrier" if row[ARG] == 0 else f"barrier {row[ARG]}"
 
 
 _WORDS = {
-    Op.ATOMIC: lambda row, r: f"does {_atomic_in(r.lines[row[LINE]].text)} on {_element(r, row)}",
+    Op.ATOMIC: lambda row, r: (
+        f"does {[*ATOMIC.findall(r.lines[row[LINE]].text), 'an atomic'][0]} on {_element(r, row)}"
+    ),
     Op.STORE: lambda row, r: f"writes {_element(r, row)}",
     Op.LOAD: lambda row, r: f"reads {_element(r, row)}",
     Op.BULK_COPY: lambda row, r: f"starts a bulk copy to {_of(r, row)}",

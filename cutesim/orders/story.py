@@ -8,6 +8,7 @@ long as the run still fails in the same way (Zeller, Hildebrandt: Simplifying an
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 
 from cutesim.trace import Line
 
@@ -56,13 +57,7 @@ class Following:
 
 def decisions_of(agents) -> list[Decision]:
     """An order as decisions: each agent's steps in a row are one."""
-    found: list[Decision] = []
-    for agent in agents:
-        if found and found[-1].agent == agent:
-            found[-1] = Decision(agent, found[-1].count + 1)
-        else:
-            found.append(Decision(agent, 1))
-    return found
+    return [Decision(agent, len([*steps])) for agent, steps in groupby(agents)]
 
 
 def shrunk(decisions: list, fails, most_runs: int = 200) -> list:
@@ -98,15 +93,8 @@ def shrunk(decisions: list, fails, most_runs: int = 200) -> list:
 
 def tell(steps: list, blocks: int, for_ever: bool) -> tuple:
     """A sentence for each warp's or transfer's turn in a run that fails; `for_ever` says that those who are left wait."""
-    sentences, at = [], 0
-    while at < len(steps):
-        end = at + 1
-        while end < len(steps) and steps[end].agent == steps[at].agent:
-            end += 1
-        sentence = turn_of(steps[at:end], blocks, for_ever)
-        if sentence is not None:
-            sentences.append(sentence)
-        at = end
+    turns = (turn_of([*turn], blocks, for_ever) for _, turn in groupby(steps, lambda step: step.agent))
+    sentences = [sentence for sentence in turns if sentence is not None]
     if for_ever:
         stuck = {step.agent: step for step in steps if len(step.agent) == 2}
         left = [name_of(agent, blocks) for agent, step in sorted(stuck.items()) if step.waits]
