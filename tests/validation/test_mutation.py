@@ -1,4 +1,4 @@
-"""The suite `mutation`: the edits it makes, when a finding counts, what it calls a mismatch, and a sample of the real thing."""
+"""The suite `mutation`: the edits it makes, when a finding counts, and a sample of the real thing."""
 
 import ast
 from collections import Counter
@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cutesim.mutants import Mutant, mutants_of
+from cutesim.mutants import mutants_of
 from cutesim.trace import Finding, Line
 from validation import mutation
-from validation.mutation import DETECTED, SURVIVED, WRONG, Verdict
+from validation.mutation import DETECTED
 from validation.mutation import inputs as mutation_cases
 from validation.mutation import kernels as mutation_kernels
-from validation.mutation.locator import Flow, Locator
+from validation.mutation.locator import Locator
 
 KERNEL = """import cutlass
 import cutlass.cute as cute
@@ -117,91 +117,37 @@ def test_a_fence_of_the_last_block_pattern_is_missed(ordinal):
     assert "An atomic orders no other memory" in verdict.said
 
 
-# ---- when a finding counts ------------------------------------------------------------------------------------------
+FULL = "cute.arch.barrier(barrier_id=1, number_of_threads=64) removed"
+ARRIVES = "cute.arch.barrier_arrive(barrier_id=1, number_of_threads=64) removed"
+FENCE, GUARD = "cute.arch.fence_acq_rel_gpu() removed", "`if lane < blocks` always"
+WAITS, WRITES, READS = (
+    "cute.arch.barrier(barrier_id=1",
+    "sX[lane] = mX[row, lane] * 2.0",
+    "mO[row, lane] = sX[31 - lane]",
+)
+PART = "part = mPart[lane]"
 
 
-def located(name, edit, kind, texts, ordinal=0):
-    """Whether a finding of this kind that names the lines with these texts locates the mutant."""
+@pytest.mark.parametrize(
+    "name, edit, kind, texts, how",
+    [
+        ("Handover", FULL, "race", [WRITES, READS], "between"),
+        ("Handover", FULL, "race", ["lane, warp = cute.arch", READS], ""),  # computes: no warp's log has it
+        ("LastBlock", FENCE, "race", ["mX[block, lane], operator", "mPart[block] = total"], ""),  # both come before it
+        ("Handover", ARRIVES, "deadlock", [WAITS], "object"),
+        ("Handover", ARRIVES, "deadlock", ["number_of_threads=64)  # empty"], ""),
+        ("Handover", ARRIVES, "race", [WAITS], ""),
+        ("LastBlock", GUARD, "out of bounds", [PART], "line"),
+        ("LastBlock", GUARD, "out of bounds", ["mO[0] = total"], ""),
+    ],
+)
+def test_when_a_finding_counts(name, edit, kind, texts, how):
+    """One of this kind that names the lines with these texts."""
     source = Path(FILE).read_text().splitlines()
     numbers = [1 + next(n for n, line in enumerate(source) if text in line) for text in texts]
     lines = tuple(Line(FILE, number, "", "kernel") for number in numbers)
     base = mutation.baseline(case(name), {FILE})
-    return Locator([FILE]).located(Finding(kind, "", lines), mutant(name, edit, ordinal), base.log)
-
-
-def test_two_lines_count_only_if_the_place_is_executed_between_them():
-    full = "cute.arch.barrier(barrier_id=1, number_of_threads=64) removed"
-    write, read = "sX[lane] = mX[row, lane] * 2.0", "mO[row, lane] = sX[31 - lane]"
-    assert located("Handover", full, "race", [write, read]) == "between"
-    # computes: no warp's log has it
-    assert located("Handover", full, "race", ["lane, warp = cute.arch", read]) == ""
-    fence, part = "cute.arch.fence_acq_rel_gpu() removed", "mPart[block] = total"
-    loaded = "mX[block, lane], operator"
-    assert located("LastBlock", fence, "race", [part, "part = mPart[lane]"]) == "between"
-    assert located("LastBlock", fence, "race", [loaded, part]) == ""  # both come before it
-
-
-def test_a_wait_that_never_ends_counts_for_what_works_on_the_same_barrier():
-    full = "cute.arch.barrier_arrive(barrier_id=1, number_of_threads=64) removed"
-    assert located("Handover", full, "deadlock", ["cute.arch.barrier(barrier_id=1"]) == "object"
-    assert located("Handover", full, "deadlock", ["number_of_threads=64)  # empty"]) == ""
-    assert located("Handover", full, "race", ["cute.arch.barrier(barrier_id=1"]) == ""
-
-
-def test_a_condition_is_located_by_what_it_guards():
-    guard = "`if lane < blocks` always"
-    assert located("LastBlock", guard, "out of bounds", ["part = mPart[lane]"]) == "line"
-    assert located("LastBlock", guard, "out of bounds", ["mO[0] = total"]) == ""
-    assert located("LastBlock", guard, "uninitialised", ["mO[0] = total"]) == ""
-
-
-def test_what_is_used_is_followed_through_calls_and_results(tmp_path):
-    file = tmp_path / "flow.py"
-    file.write_text(
-        "def inside(col, n):\n"
-        "    limit = n\n"
-        "    return col < limit\n"
-        "def kernel(mX, mO):\n"
-        "    p = inside(mX, 4)\n"
-        "    other = mX\n"
-        "    save(mO, p)\n"
-        "def save(mO, keep):\n"
-        "    one = 1\n"
-        "    mO[one] = keep\n"
-    )
-    (edit,) = mutants_of(str(file))
-    used = {number for _, number in Flow([str(file)]).used_by(edit)}
-    assert used == {3, 5, 7, 10}
-
-
-# ---- what the suite says --------------------------------------------------------------------------------------------
-
-
-SAME = (SURVIVED, "same")  # which is listed as equivalent
-
-
-@pytest.mark.parametrize(
-    "verdicts, problems, wrong, noted",
-    [
-        ([(DETECTED, "k")] * 20 + [SAME], [], "", "score 100.0% of 21"),
-        ([(DETECTED, "k")] * 40 + [SAME, (SURVIVED, "k")], [], "k.py:1 k.k: x removed: survived", ""),
-        ([(DETECTED, "same")], [], "listed as equivalent, but detected", ""),
-        ([(DETECTED, "k")], [], "k.same: x removed: listed as equivalent, but there is no such mutant", ""),
-        ([(DETECTED, "k")] * 9 + [(WRONG, "k"), SAME], [], "the score is 90.0%; at least 95% was expected", ""),
-        # What breaks no rule is counted, but not in this score.
-        ([(DETECTED, "k"), (WRONG, "s", "shuffle"), SAME], [], "", "50.0% of 3 with them"),
-        ([SAME], ["kernel unaltered: Race"], "kernel unaltered: Race", ""),
-    ],
-)
-def test_what_the_suite_calls_a_mismatch(monkeypatch, verdicts, problems, wrong, noted):
-    monkeypatch.setattr(mutation, "EQUIVALENT", {"k.same: x removed": "it does nothing"})
-    made = [
-        Verdict(Mutant("k.py", name, (*kind, "barrier")[0], "x removed", 0, 1, "", 1, 1, 1, 0), outcome, said="so")
-        for outcome, name, *kind in verdicts
-    ]
-    found = mutation._suite(made, problems, 1, complete=True)
-    assert len(found.mismatches) == bool(wrong) and wrong in "".join(found.mismatches)
-    assert any(noted in note for note in (*found.notes, ""))
+    assert Locator([FILE]).located(Finding(kind, "", lines), mutant(name, edit), base.log) == how
 
 
 def test_a_sample_of_the_real_thing():
