@@ -3,16 +3,14 @@
 | suite            | the simulator against                                                              | needs        |
 |------------------|------------------------------------------------------------------------------------|--------------|
 | `operations`     | the specification's values, and those an H200 gave, edge values of every operation | nothing      |
-| `agreement`      | itself and numpy: random small kernels, fast and in three schedules, bit for bit   | nothing      |
 | `rows`           | float64: the kernels that ship, on rows of any length, at any address              | nothing      |
 | `mutation`       | broken kernels: every synchronisation and predicate of every kernel altered        | nothing      |
 | `compiled`       | CuTe DSL's compiler: which loads, stores and shuffles are in its PTX               | the DSL      |
 
-What several suites use: `command` runs them, `random_reference` says what a random kernel computes, `outputs` what is compared.
-What they run: `random_kernels`, and `trials`, the package's kernels on the same inputs everywhere. `corpus` has faults that depend
-on order, which tests alone run. `quack_tutorial.records.suite` says what a suite gives and how it is kept. Fifteen comparisons were
-made once and are kept as records alone: `orders`, `lines`, `formulas`, `bits`, `grading`, `checkers`, `device`, `counters`,
-`sanitizer`, `beside`, `delays`, `shipped`, `opinfo`, `published`, `others`.
+`command` runs them. What several of them use: `outputs`, what is compared, and `trials`, the package's kernels on the same inputs
+everywhere. `quack_tutorial.records.suite` says what a suite gives
+and how it is kept. Sixteen comparisons were made once and are kept as records alone: `agreement`, `orders`, `lines`, `formulas`,
+`bits`, `grading`, `checkers`, `device`, `counters`, `sanitizer`, `beside`, `delays`, `shipped`, `opinfo`, `published`, `others`.
 """
 
 from cutesim.language.loading import answer_package

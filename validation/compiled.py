@@ -24,9 +24,6 @@ Rules, each of which looks for its reason in the trace or the PTX; what they exp
 - `uniform`: shuffles from lane 0, of a number made from thread indices and addresses alone, tell the compiler that a warp's
   lanes agree (`warp_idx`); they move no data, and the simulator needs none.
 
-Random kernels compute much that reaches no output, which the compiler leaves out: of them every access of the PTX must be in
-the trace, and not the other way round, and shuffles are not compared.
-
 Asynchronous copies and atomics are compared like loads and stores; a bulk copy's bytes are known only when it runs.
 Registers and spills are the compiler's, from ptxas where it is installed. Shared memory is what the simulator counts: the
 kernels ask for theirs when they are launched, so that the PTX does not say how much.
@@ -38,7 +35,6 @@ import re
 import traceback
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 
@@ -46,12 +42,8 @@ from cutesim.simulation import simulate
 from cutesim.trace import Op, ShuffleKind, Space
 from quack_tutorial import compiler, machine_code
 from quack_tutorial.records import suite as report
-from validation import random_kernels
-from validation.outputs import Case
 
-LONGEST_TRIAL = 1000  # elements a row
-RANDOM_FAMILY = "random kernels"
-RANDOM, SAMPLE_RANDOM, SAMPLE_EVERY = 20, 3, 12
+SAMPLE_EVERY = 12
 MAX_STEPS = 500_000
 ELEMENT_BYTES = 4  # the largest element of these kernels
 COLUMNS = (
@@ -131,19 +123,12 @@ def run(sample: bool, progress) -> report.Suite:
 
 
 def subjects(sample: bool) -> list:
-    """The package's kernels and `RANDOM` random ones; every twelfth and a few random ones as a sample."""
+    """The package's kernels; every twelfth as a sample."""
     from validation import trials
     from validation.mutation import inputs as mutation_cases
 
-    kernels = mutation_cases.cases()
-    sizes = [(dtype, N) for dtype in trials.DTYPES for N in trials.SIZES if N <= LONGEST_TRIAL]
-    kernels += [trial for dtype, N in sizes for make in trials.MAKERS for trial in make(dtype, N)]
-    drawn = []
-    for seed in range(SAMPLE_RANDOM if sample else RANDOM):
-        made = random_kernels.program(seed)
-        fresh = partial(random_kernels.inputs, made)
-        drawn.append(Case(f"random kernel {seed}", random_kernels.loaded(made), fresh))
-    return (kernels[::SAMPLE_EVERY] if sample else kernels) + drawn
+    kernels = [*mutation_cases.cases(), *trials.trials()]
+    return kernels[::SAMPLE_EVERY] if sample else kernels
 
 
 def simulated(subject):
@@ -282,11 +267,9 @@ def _is_uniform(operands, sources) -> bool:
 # ---- the comparison -------------------------------------------------------------------------------------------------
 
 
-def compare(shown: Seen, has: Emitted, unused: bool = False) -> list:
-    """(sentence, rule or None) for each difference; with `unused` only accesses that the simulator does not show."""
-    found = []
-    if not unused:
-        found += [*(_looked_for if has.loops else _counted)(shown, has), *_shuffles(shown, has)]
+def compare(shown: Seen, has: Emitted) -> list:
+    """(sentence, rule or None) for each difference."""
+    found = [*(_looked_for if has.loops else _counted)(shown, has), *_shuffles(shown, has)]
     for key in has.accesses.keys() - shown.lines.keys():
         narrower = [k for k in shown.lines if any(_times(k, w) == key for w in (2, 4))]
         rule = "merged" if any(neighbours(shown.trace, k) for k in narrower) else None
@@ -454,14 +437,13 @@ def writes_back(trace, lines) -> bool:
 def _suite(pairs, mismatches, count) -> report.Suite:
     rows, mismatches, examples = {}, list(mismatches), {}
     for subject, shown, has, resources in pairs:
-        family = type(subject.host).__name__ if subject.error else RANDOM_FAMILY
-        row = rows.setdefault(family, Row())
-        differences = compare(shown, has, unused=family == RANDOM_FAMILY)
+        row = rows.setdefault(type(subject.host).__name__, Row())
+        differences = compare(shown, has)
         wrong = [sentence for sentence, rule in differences if rule is None]
         mismatches += [f"{subject.name}: {sentence}" for sentence in wrong]
         row.inputs += 1
         row.agreed += not wrong
-        row.counted += not (has.loops or family == RANDOM_FAMILY)
+        row.counted += not has.loops
         row.accesses.update({key: 1 for key in shown.lines if has.accesses[key]})
         row.shuffles |= shown.shuffles.keys()
         for sentence, rule in differences:

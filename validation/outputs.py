@@ -22,7 +22,7 @@ class Case:
     name: str
     host: object
     arguments: Callable
-    error: Callable | None = None
+    error: Callable
 
     def run(self, **how):
         """(Run, what is wrong with the outputs or ""); the fast mode raises SimulationError at a wrong access."""

@@ -6,8 +6,8 @@
 | random  | seeds: length, kind of rows, address, gap between rows, configuration, type, optional tensors, targets    |
 
 Each case runs on the simulator with all its checks, and no finding may come of it. Outputs must be those of `reference`
-within its tolerance, in any order of the warps, and what lies around them must stay as it was. Types are float32 and float16, which numpy has;
-bfloat16 has the vectors of float16.
+within its tolerance, in any order of the warps, and what lies around them must stay as it was. Types are float32 and
+float16, which numpy has; bfloat16 has the vectors of float16.
 
 `reproduce(seed)` says what a random case is and what is wrong with it.
 """

@@ -84,17 +84,25 @@ def test_and_and_or_choose_an_operand_lane_by_lane():
     gives(k.chosen, A, B, F, wanted=np.tile(CHOSEN.reshape(16, 4), 8), dtype=np.float32)
 
 
+# -1.25 * 0.3 * 0.3 + 0.1, rounded at each step, once, and before 0.1 is added
+APART, AT_ONCE, BEFORE = np.array([0xBC4CCCD0, 0xBC4CCCCD, 0xBC4CCCC8], np.uint32).view(np.float32)
+
+
+def test_numbers_of_the_source_are_rounded_where_the_compiler_rounds_them():
+    gives(k.rounded, wanted=[APART, APART, AT_ONCE, BEFORE, APART, BEFORE], dtype=np.float32)
+
+
 def test_a_number_of_the_source_is_one_of_run_time_in_the_arms_that_change_its_variable():
-    # -1.25 * 0.3 * 0.3 + 0.1, rounded at each step
-    apart, at_once = np.array([0xBC4CCCD0, 0xBC4CCCCD], np.uint32).view(np.float32)
     # -1 is C's remainder, where Python's is 2
-    gives(k.carried, A, B, F, wanted=[apart, at_once, -1, -1, apart, at_once, 2], dtype=np.float32)
+    gives(k.carried, A, B, F, wanted=[APART, AT_ONCE, -1, -1, APART, AT_ONCE, 2], dtype=np.float32)
 
 
 def test_the_compiler_has_it_so_too():
     arguments = A.copy(), B.copy(), F.copy()
     text = compiled(k.carried, *arguments, np.zeros(7, np.float32))
     assert "{0fBC4CCCD0, 0fBC4CCCCD, 0fBF800000, 0fBF800000}" in text  # out[0] to out[3]
+    rounded = "{0fBC4CCCD0, 0fBC4CCCD0, 0fBC4CCCCD, 0fBC4CCCC8}"
+    assert rounded in compiled(k.rounded, np.zeros(6, np.float32))
     assert compiled(k.chosen, *arguments, np.zeros((16, 32), np.float32)).count("selp") > 10
     assert ".entry" in compiled(k.decorators, np.zeros((7, 32), np.int32))
 

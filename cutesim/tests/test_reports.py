@@ -15,6 +15,7 @@ from dsl import eight_bits, found, hand_over, names, orders, others, published, 
 from dsl.cluster import Exchange, pair
 from rules import RULES
 from test_bounds import REFUSED as OVERRUN
+from test_faults import CASES as FAULTY
 from test_inline_ptx import REFUSED as INLINE
 from test_written import CORPORA
 
@@ -52,6 +53,7 @@ STAGES = [
 ]
 FENCES = ("before the barrier", "before the write", "after the flag", "")
 CASES = [
+    *FAULTY,
     *((Exchange(fault), X[1:5], floats(4, 2)) for fault in FAULTS.split("|")),
     (pair("not aligned"), X[:2], floats(2, 2)),
     *((getattr(found, name), X[:32], floats(32)) for name in ONE_WARP),

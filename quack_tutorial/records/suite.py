@@ -13,7 +13,7 @@ from quack_tutorial import records
 RECORDED = "its record"
 SUITES = (
     ("operations", "nothing"),
-    ("agreement", "nothing"),
+    ("agreement", RECORDED),
     ("rows", "nothing"),
     ("mutation", "nothing"),
     ("orders", RECORDED),

@@ -346,6 +346,30 @@ local_names: out[0] = Int32(len(locals()))
 
 write(
     globals(),
+    """
+rounded:
+    a, b, c, d, e, f = (Float32(-1.25) * 0.3 for _ in range(6))
+    if t < 40:
+        a = a * 0.3
+        a = a + 0.1
+    if t > 40:
+        b = b * 0.3
+        b = b + 0.1
+    b = b * 0.3
+    if t < 40:
+        other = c * 0.3
+    c = c * 0.3
+    d = d * 0.3
+    for _ in range(1):
+        d = d + 0.1
+    e = cute.arch.fmin(e, 0.1) * 0.3
+    f = cute.arch.shuffle_sync(f * 0.3, 0)
+    out[0], out[1], out[2], out[3], out[4], out[5] = a, b + 0.1, c + 0.1, d, e + 0.1, f + 0.1
+""",
+    parameters="out",
+)
+write(
+    globals(),
     '''
 chosen:
     i, j, x = a[t], b[t], f[t]

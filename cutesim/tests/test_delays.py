@@ -12,9 +12,8 @@ from cutesim import delays
 from cutesim.command import main
 from cutesim.language.loading import answer_imports
 from cutesim.simulation import simulate
-from validation import corpus
 
-CASES = {case.name: case for case in (*corpus.CASES, *field.CASES)}
+CASES = {case.name: case for case in field.CASES}
 
 
 def with_delay(name, delay, folder):
