@@ -7,10 +7,9 @@
 | `mutation`       | broken kernels: every synchronisation and predicate of every kernel altered        | nothing      |
 | `compiled`       | CuTe DSL's compiler: which loads, stores and shuffles are in its PTX               | the DSL      |
 
-`command` runs them. What several of them use: `outputs`, what is compared, and `trials`, the package's kernels on the same inputs
-everywhere. `quack_tutorial.records.suite` says what a suite gives
-and how it is kept. Sixteen comparisons were made once and are kept as records alone: `agreement`, `orders`, `lines`, `formulas`,
-`bits`, `grading`, `checkers`, `device`, `counters`, `sanitizer`, `beside`, `delays`, `shipped`, `opinfo`, `published`, `others`.
+`command` runs them, `outputs` has what several of them compare. `quack_tutorial.records.suite` says what a suite gives and how it
+is kept. Sixteen comparisons were made once and are kept as records alone: `agreement`, `orders`, `lines`, `formulas`, `bits`,
+`grading`, `checkers`, `device`, `counters`, `sanitizer`, `beside`, `delays`, `shipped`, `opinfo`, `published`, `others`.
 """
 
 from cutesim.language.loading import answer_package

@@ -1,6 +1,6 @@
 """Suite `compiled`: what CuTe DSL's compiler puts into its PTX, against what the simulator's trace shows. No GPU is needed.
 
-The kernels are those of `mutation.inputs` (float32) and of `trials` (three types, rows of up to 1000). Compared for each:
+The kernels are those of `mutation.inputs`, and what ships and the first ladders in float16. Compared for each:
 
 | of PTX and trace                                        | what must hold                                                   |
 |---------------------------------------------------------|------------------------------------------------------------------|
@@ -43,7 +43,7 @@ from cutesim.trace import Op, ShuffleKind, Space
 from quack_tutorial import compiler, machine_code
 from quack_tutorial.records import suite as report
 
-SAMPLE_EVERY = 12
+SAMPLE_EVERY = 14
 MAX_STEPS = 500_000
 ELEMENT_BYTES = 4  # the largest element of these kernels
 COLUMNS = (
@@ -111,7 +111,7 @@ def run(sample: bool, progress) -> report.Suite:
         progress(f"{number + 1} of {len(chosen)}: {subject.name}")
         try:
             shown, text = seen(simulated(subject)), ptx_of(subject)
-            pairs.append((subject, shown, emitted(text), machine_code.assembled(text)))
+            pairs.append((subject, shown, emitted(text), machine_code.assembled(text, listed=False)))
         except Exception as error:  # whatever it is, it is this subject's
             last = traceback.extract_tb(error.__traceback__)[-1]
             said = (str(error).strip().splitlines() or [""])[0]
@@ -123,11 +123,11 @@ def run(sample: bool, progress) -> report.Suite:
 
 
 def subjects(sample: bool) -> list:
-    """The package's kernels; every twelfth as a sample."""
-    from validation import trials
+    """The package's kernels; every fourteenth as a sample."""
     from validation.mutation import inputs as mutation_cases
 
-    kernels = [*mutation_cases.cases(), *trials.trials()]
+    halves = *mutation_cases.rungs("float16", ("copy", "softmax", "cross-entropy")), *mutation_cases.ships("float16")
+    kernels = [*mutation_cases.cases(), *halves]
     return kernels[::SAMPLE_EVERY] if sample else kernels
 
 

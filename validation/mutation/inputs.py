@@ -1,8 +1,8 @@
 """What suite `mutation` runs the kernels on: small, ragged, and so chosen that together they execute every line.
 
 Few threads, several rows a block of which the last do not exist, rows that end in the middle of a vector or begin there,
-rows with a gap behind them and without, several warps a row, clusters, several turns of a block. float32 throughout: what
-is mutated does not depend on the type.
+rows with a gap behind them and without, several warps a row, clusters, several turns of a block. float32, since what
+is mutated does not depend on the type; `compiled` has some of them in float16, too.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MANY_WARPS = (544, 544, 2)  # threads a row, threads a block, blocks a row: 34 w
 
 def cases() -> list[Case]:
     """All kernels of the package, and those of this suite."""
-    return [*rungs(), *tile_copies(), *ships(), *sums(), *losses(), *of_this_suite(), *asynchronous()]
+    return [*rungs(), *tile_copies(), *ships(), *more(), *sums(), *losses(), *of_this_suite(), *asynchronous()]
 
 
 # From which numbers of a kernel's arguments are drawn; an argument that is not named has a seed of its own too.
@@ -147,11 +147,14 @@ def shipped(operation, spread, M, N, rows="aligned", **how):
     )
 
 
-def ships():
-    """Every kernel that ships, spread in all ways of `configs`, and in those that it alone has."""
+def ships(dtype="float32"):
+    """Every kernel that ships, spread in all ways of `configs`."""
+    half = dtype == "float16"
     for operation, kernel in (KERNELS | {RMSNORM_QUANTIZED.name: RMSNORM_QUANTIZED}).items():
         for spread, N, gap, rows in configs():
-            how = dict(gap=gap)
+            if half and rows == "aligned" and (N + gap) % 8:
+                continue
+            how = dict(gap=gap) | (dict(dtype=dtype) if half else {})
             if operation in STREAMING:
                 if spread[2] > 1:
                     continue
@@ -159,10 +162,16 @@ def ships():
             if "target" in kernel.parameters:
                 how["ignored"] = 3 if rows == "aligned" else IGNORED  # one of the columns, or none
             sums = PARTS in kernel.parameters.values()
-            for count in (4, 2) if sums and rows == "aligned" else (4,):
+            for count in (4, 2) if sums and rows == "aligned" else (8 if half else 4,):
                 yield shipped(
                     operation, spread, 9 if sums else 7, N, rows, **how, **(dict(count=count) if sums else {})
                 )
+
+
+def more():
+    """Those of `MORE`, and the version that has a scale for each block."""
+    blocks = SimpleNamespace(kernel=QUANTIZED["rmsnorm-quantized blocks"], arguments="x w q scale eps".split())
+    yield from rung(blocks, RMSNormQuantizedLanes, 384)
     for operations, spread, M, N, *rest in MORE:
         for operation in operations.split(", "):
             rows, how = (*rest, "aligned", {})[:2] if rest and isinstance(rest[0], str) else ("aligned", *rest, {})[:2]
@@ -221,9 +230,10 @@ class DrawOfRung(Draw):
         return super().place(name, kind, values, shape)
 
 
-def rungs():
-    """Every version of every ladder: on rows of one tile, on ragged ones, and those that spread a row over a cluster on such."""
-    for name, operation in OPERATIONS.items():
+def rungs(dtype="float32", operations=tuple(OPERATIONS)):
+    """Every version of their ladders: on rows of one tile, on ragged ones, and those that spread a row over a cluster on such."""
+    for name in operations:
+        operation = OPERATIONS[name]
         if not operation.ladder:
             continue
         family, _, backward = name.partition(" ")
@@ -231,21 +241,18 @@ def rungs():
         for version, make in getattr(module, "BACKWARD_LADDER" if backward else "LADDER", {}).items():
             takes = inspect.signature(make).parameters
             for N in (16, 41, 302):
-                yield from rung(operation.ladder[version], make, N)
+                yield from rung(operation.ladder[version], make, N, dtype)
             if "block_bytes" in takes:
-                yield from rung(operation.ladder[version], make, 1016, block_bytes=2048)
-
-    blocks = SimpleNamespace(kernel=QUANTIZED["rmsnorm-quantized blocks"], arguments="x w q scale eps".split())
-    yield from rung(blocks, RMSNormQuantizedLanes, 384)
+                yield from rung(operation.ladder[version], make, 1016, dtype, block_bytes=2048)
 
 
-def rung(ours, make, N, M=5, **options):
+def rung(ours, make, N, dtype="float32", M=5, **options):
     """A case of a version of a ladder, unless it takes no rows of this length."""
     try:
-        host = make(element("float32"), N, **options)
+        host = make(element(dtype), N, **options)
     except ValueError:  # it moves whole vectors
         return
-    kernel, draw = ours.kernel, DrawOfRung(host=host, M=M)
+    kernel, draw = ours.kernel, DrawOfRung(dtype=dtype, host=host, M=M)
 
     def arguments():
         given = kernel.arguments(M, N, draw)
@@ -253,7 +260,8 @@ def rung(ours, make, N, M=5, **options):
         return tuple(named[name] for name in ours.arguments)
 
     error = lambda found: outputs.error(kernel, dict(zip(ours.arguments, found, strict=True)))  # noqa: E731
-    yield Case(f"{type(host).__name__}({M} x {N})", host, arguments, error)
+    said = "" if dtype == "float32" else f", {dtype}"
+    yield Case(f"{type(host).__name__}({M} x {N}{said})", host, arguments, error)
 
 
 def tile_copies():
