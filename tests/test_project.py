@@ -5,12 +5,10 @@ import re
 import subprocess
 import sys
 import tomllib
-from types import SimpleNamespace
 
 import pytest
 import yaml
 
-import conftest
 from quack_tutorial import cli, machine
 
 REGISTRIES = re.compile("|".join(["pypi" + r"\.org", "python" + "hosted", r"registry\." + "npmjs"]))
@@ -210,12 +208,3 @@ def test_drift_is_found_and_mended(sync, tmp_path, capsys):
     source.unlink()
     assert sync.main([folder, "--check"]) == 1
     assert "00-title.ipynb has no source 00-title.md" in capsys.readouterr().err
-
-
-def test_what_a_day_s_run_samples_is_run_whole_within_a_week(monkeypatch):
-    monkeypatch.setenv("TESTS", "part")
-    names = "alone", "two[0]", "two[1]", *(f"many[{k}]" for k in range(10))
-    names = [f"tests/kernels/test_ladders.py::{name}" for name in names] + [f"{conftest.IN_PAGE}{k}" for k in range(4)]
-    items = [SimpleNamespace(nodeid=name) for name in names]
-    left = [conftest.left_out(items, day) for day in range(7)]
-    assert [sum(item not in day for day in left) for item in items] == [7, 4, 3] + [1] * 10 + [2, 2, 2, 1]

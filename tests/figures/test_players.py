@@ -254,32 +254,6 @@ def test_the_players_say_and_draw_these_steps(snapshot):
     snapshot(said, Path(__file__).with_name("steps.txt"))
 
 
-# Butterfly -----------------------------------------------------------------------------------------------------------
-
-
-def lane_rows(frame):
-    return [frame.texts[i : i + 32] for i in range(0, len(frame.texts), 32)]
-
-
-def numbers(texts):
-    return [float(text.replace("−", "-")) for text in texts]
-
-
-def test_butterfly_shows_what_the_trace_and_the_additions_give():
-    trace = traces.butterfly()
-    frames = figures.butterfly(trace).frames
-    assert len(frames) == 1 + 2 * 5
-    held, rows = np.arange(32.0), lane_rows(frames[-1])
-    assert numbers(rows[0]) == held.tolist()
-    for k in range(5):
-        received = held[np.arange(32) ^ (1 << k)]
-        assert numbers(rows[1 + 2 * k]) == received.tolist() == trace.values[k].tolist()
-        held = held + received
-        assert numbers(rows[2 + 2 * k]) == held.tolist()
-    assert held.tolist() == [496.0] * 32
-    assert frames[-1].roles.endswith("a" * 32)
-
-
 TRACES = {
     "butterfly": traces.butterfly(),
     "block": traces.block_reduce().trace,
@@ -308,16 +282,6 @@ def test_what_a_trace_does_not_have_is_named(figure, trace, given, said):
 
 
 # Coalescing ----------------------------------------------------------------------------------------------------------
-
-
-REQUESTS = [(1, 4, 0, 4), (2, 4, 0, 8), (8, 4, 0, 32), (4, 16, 0, 16), (0, 4, 0, 1), (1, 4, 1, 5)]
-
-
-@pytest.mark.parametrize("stride, nbytes, offset, sectors", REQUESTS)
-def test_sectors_of_a_request(stride, nbytes, offset, sectors):
-    (frame,) = figures.coalescing(traces.strided(stride, nbytes, offset=offset)).frames
-    assert frame.roles.count("r") == sectors
-    assert f"in {sectors} sector{'s' * (sectors > 1)}. " in frame.caption
 
 
 def test_the_explorer_counts_the_sectors_of_a_trace():
