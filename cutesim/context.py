@@ -344,11 +344,14 @@ def not_simulated(name: str, line: Line | None = None, near: str = "", has: str 
     line = line or here()
     place = f" ({line.where})" if line.number else ""
     hint = f" (did you mean {near}?)" if near else f", which has {has}" if has else ""
-    in_notebook = "IPython" in sys.modules and sys.modules["IPython"].get_ipython() is not None
-    on_a_gpu = ON_A_GPU if in_notebook and not hint and "; " not in name else ""
+    on_a_gpu = ON_A_GPU if in_notebook() and not hint and "; " not in name else ""
     error = NotSimulated(f"not simulated: {name}{hint}{place}{on_a_gpu}")
     error.line, error.near = line if line.number else None, near or has
     return error
+
+
+def in_notebook() -> bool:
+    return "IPython" in sys.modules and sys.modules["IPython"].get_ipython() is not None
 
 
 def told(error: BaseException, columns: int | None = None) -> list[str]:

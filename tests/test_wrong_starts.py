@@ -77,7 +77,7 @@ def test_a_launch_that_fails_is_told_with_the_kernels_line(snapshot):
 
 
 def test_what_is_spelt_well_and_not_simulated_still_asks_for_a_gpu(monkeypatch):
-    monkeypatch.setattr("cutesim.context._in_notebook", lambda: True)
+    monkeypatch.setattr("cutesim.context.in_notebook", lambda: True)
     x = np.zeros(32, np.float32)
     unlike = ("(yield)", "cute.arch.shuffle_sync_bfy(mX[tidx])", "tidx.foo")
     asked = {"cute.arch.no_such_thing()": True} | dict.fromkeys(unlike, False)

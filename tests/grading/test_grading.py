@@ -194,7 +194,7 @@ def test_two_hundred_thousand_empty_lines_are_read_in_no_time():
 
 
 def test_a_misspelt_name_is_told_once(monkeypatch):
-    monkeypatch.setattr("cutesim.context._in_notebook", lambda: True)
+    monkeypatch.setattr("cutesim.context.in_notebook", lambda: True)
     text = corpus.answers(folders()["block-reduce"])["misspelt"][0]
     simulated = submission.load("answer.py", text, "RowArgmax", ())
     with pytest.raises(labs.NotYet) as raised:
