@@ -15,8 +15,8 @@ GPU's clocks do meanwhile.
 torch.compile gets the whole model with dynamic=False and its other defaults.
 
 With `--of llama` the model is Hugging Face's Llama as `transformers` has it, in the sizes of Llama 3.2 1B with 8 of its 16 layers,
-all in bfloat16; what replaces its norms and its loss is `quack_tutorial.replace_in`, or Liger's patch. A model that is traced gets
-its attention's mask as a tensor, which costs more than `is_causal`; "no mask" says that it was asked for the latter.
+all in bfloat16; what replaces its norms and its loss is `quack_tutorial.replace_in`, or Liger's patch. A traced model hands its
+attention a mask, which costs more than `is_causal`; variants named "no mask" use `is_causal`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ VARIANTS = {
     "QuACK, torch.compile": ("quack", True),
 }
 # The same of a Llama: what replaces its norms and its loss, and torch.compile.
-CAUSAL = ", no mask"  # ends the names of those whose attention is causal without being given a mask
+CAUSAL = ", no mask"  # ends the names of variants whose attention is causal and gets no mask
 LLAMA_VARIANTS = {
     "stock": (None, False),
     "torch.compile": (None, True),
@@ -135,7 +135,7 @@ def llama(name, sizes):
 
 
 def _causal_attention():
-    """The name of an attention that is torch's own, causal, and never given a mask."""
+    """The name of an attention that is torch's own, causal, and never given a mask: right only where no token is padding."""
     from transformers import AttentionInterface
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 

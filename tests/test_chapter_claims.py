@@ -436,7 +436,8 @@ def gains_on(name):
 def test_case_files_the_medians_of_both_cards(on_an_h100):
     gains = gains_on("h200")
     assert min(gains.pop("topk 128")) > 6 and median(gains.pop("topk")) > 2
-    assert median(gains.pop("rmsnorm-quantized")) == approx(8 / 7, abs=0.01)
+    float8 = gains.pop("rmsnorm-quantized")
+    assert (min(float8), max(float8)) == approx((1.03, 1.23), abs=0.005)
     medians = {one: median(found) for one, found in gains.items() if "layernorm" not in one}
     first, second, *others = sorted(medians, key=medians.get, reverse=True)
     assert (first, second) == ("rmsnorm backward", "cross-entropy")

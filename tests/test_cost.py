@@ -72,17 +72,16 @@ def off():
             for entry in compiled.load().rows:
                 cell = times.get((entry.operation, entry.dtype, default_rows(entry.N), entry.N))
                 took = cell and cell.result(entry.version)
-                # Spills, additions by atomics and requests of 32 sectors are not in the model.
+                # Spills, additions by atomics, requests of 32 sectors and top-k's comparisons are not in the model.
                 if not took or took.status != "ok" or entry.spilled > 16 or entry.version in ("thread", *ATOMICS):
                     continue
-                if entry.operation in COMPUTE:
+                if entry.operation == "topk":
                     continue
                 us = rungs.predicted(entry, chip).time_us + cost.LAUNCH_US
                 yield name, entry.operation, entry.version, us / median(took.samples_us) - 1
 
 
 ATOMICS = ("atomics", "vector atomics")
-COMPUTE = ("rmsnorm-quantized", "topk")  # conversions and comparisons, which are not in it either
 
 
 def test_of_the_recorded_ladders_the_model_is_off_as_chapter_1_says():
@@ -93,7 +92,7 @@ def test_of_the_recorded_ladders_the_model_is_off_as_chapter_1_says():
         name: [len(every), *(round(100 * sum(one < limit for one in every) / len(every)) for limit in (0.1, 0.25))]
         for name, every in found.items()
     }
-    assert told == {"h100": [492, 92, 99], "h200": [284, 74, 98]}
+    assert told == {"h100": [492, 92, 99], "h200": [296, 73, 97]}
 
 
 def test_of_what_ships_on_which_it_was_not_fitted_the_model_is_off_by_less_than_10_percent():

@@ -135,16 +135,17 @@ def predicted(entry, hierarchy) -> cost.Prediction:
     """What the model says of a version as compiled, at the rows of the benchmark, without the launch."""
     row, M = entry.N * ITEM_BYTES[entry.dtype], default_rows(entry.N)
     blocks = cost.blocks_per_sm(entry.threads, entry.registers, entry.smem)
-    pattern = OPERATIONS[entry.operation].pattern
+    operation = OPERATIONS[entry.operation]
+    pattern, matrix = operation.pattern, M * row
     first, *again = (blocks * each for each in entry.passes)
     rows_at_once = blocks * hierarchy.sms * (entry.threads // 32 if entry.version == "warp" else 1)
     counted = compiled.executed().get((entry.operation, entry.version, entry.dtype, entry.N))
     return cost.predict(
-        int(pattern[0]) * M * row,
+        int(pattern[0]) * matrix,
         first,
         hierarchy,
         again=again,
-        written=int(pattern[2]) * M * row if "W" in pattern else 0,
+        written=(int(pattern[2]) * matrix if "W" in pattern else 0) + operation.code_bytes * M * entry.N,
         in_work=rows_at_once * row,
         instructions=counted["instructions"] * M / counted["M"] if counted else 0,
     )

@@ -3,7 +3,7 @@
     y = h / sqrt(mean(h^2) + eps) * w, h = x or x + residual
     scale = max|y| / 448, of a row or of each block of 128 columns;  q = y / scale in float8 (e4m3), whose largest number is 448
 
-The maximum is a second reduction, over numbers that are still in registers; longer 16-bit rows wait for it in shared memory, see
+The maximum is a second reduction, over numbers that are still in registers. Some longer rows wait before it in shared memory, see
 `row_pipeline`. For a scale a row its warps agree twice, as in LayerNorm; a block of 128 columns is in 16 or 32 neighbouring lanes,
 so that a butterfly is enough.
 

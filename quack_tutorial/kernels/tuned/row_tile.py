@@ -79,7 +79,7 @@ class RowTile:
         self.several_rows = self.rows_per_block * self.rows_each > 1 or config.blocks_together > 1
         self.vector_size = size = vector_elements(dtype.width, N, promise)
         self.has_head = promise == "congruent" and size > 1
-        # Pieces, in vectors; those of blocks are whole lines, unless bulk copies bring them and they can be equal.
+        # Pieces, in vectors; those of blocks are multiples of a line, except equal ones that bulk copies bring.
         in_row, in_line = N // size, LINE_BYTES // VECTOR_BYTES if size > 1 else 1
         in_piece = threads * config.vectors_at_once
         self.pieces = math.ceil(in_row / in_piece) if in_piece else config.blocks_per_row

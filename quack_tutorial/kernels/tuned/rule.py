@@ -6,7 +6,7 @@ that `SPREADS` names. It follows from what a Hopper SM has:
 | 2048 threads, 32 blocks at most  | a block has at least 128 threads: short rows share one                                    |
 | 20 to 40 KB to keep on their way | a thread has 3 or 4 vectors of 16 bytes on the way at once, of all tensors that it reads  |
 | 65,536 registers                 | 16 or 24 KB of a row are a block's, so that several fit; longer ones have a cluster       |
-| 227 KB of shared memory          | rows that would take too many registers wait there, 40 KB in a block, and are read again  |
+| 227 KB of shared memory          | rows that would take too many registers wait there, 16 to 40 KB in a block                |
 
 What the rule loses to the best of the sweeps that were recorded on an H100 and an H200: `tests/kernels/test_rule.py`.
 """
@@ -25,9 +25,9 @@ GRADIENT_BYTES, ODD_GRADIENT_BYTES = (26 * KB, 32 * KB), (26 * KB, 37 * KB // 2)
 BESIDE_STAGES = 11 * KB  # of shared memory: sums and mbarriers
 # A block whose warps are no multiple of an SM's 4 schedulers costs as if it had so many threads more, which fits 16-bit rows of
 # 20,000 to 110,000 columns in clusters on an H200 best.
-UNEVEN = 13
-# At most: what asks of each vector whether it is in the row takes more registers, and so does a second reduction.
-UNEVEN_PIECE_BYTES, FULL_PIECE_BYTES = 32 * KB, 16 * KB
+EMPTY_SCHEDULERS = 13
+# At most, by sweeps: smaller blocks fill an SM's registers better, and the compiler gave their threads fewer.
+SHORTER_PIECE_BYTES, FULL_PIECE_BYTES = 32 * KB, 16 * KB
 LEAST_CLUSTER_BYTES = 15 * KB  # that a cluster of different rows moves: an H200 starts one in the time of 12 KB
 
 
@@ -40,13 +40,14 @@ class Spread(NamedTuple):
     shared_from: tuple = (NEVER, NEVER)  # bytes of a row that waits in shared memory
     piece_bytes: int = 40 * KB  # of a row, in a block's shared memory
     piece_threads: int = 320  # at most, of a block that has a piece of a row
-    piece_held: tuple = (8, 8)  # vectors of a thread there, of one tensor: of a whole row, and of a part
+    # Vectors of a thread there, of one tensor: of a row in one piece or in pieces that differ, and in equal ones.
+    piece_held: tuple = (8, 8)
     rows_each: int = 1  # of a thread, where a warp has a row: for weights that it loads once
     together: int = 0  # blocks of different rows that start as a cluster, if rows are short
     least: tuple = (8, 8)  # threads of a row
-    uneven: tuple = (False, False)  # whether the last of the pieces in shared memory may be shorter
-    unit: int = 1  # vectors that equal pieces there are multiples of: 2 are a sector of memory
-    # Whether a row only waits there if its threads, of 4 blocks at most, have equally many vectors of it.
+    last_shorter: tuple = (False, False)  # whether the last of the pieces there may be
+    unit: int = 1  # vectors that equal pieces are multiples of: with 2 each begins where a sector does
+    # Whether a row only waits there if its threads, of 4 blocks at most, have equally many vectors of it: a few lengths.
     full: bool = False
 
 
@@ -56,9 +57,10 @@ SPREADS = {
     "softmax backward": Spread(held=((3,), (2,)), block_bytes=SMALL, shared_from=(128 * KB, NEVER), together=2, unit=2),
     # In the norms' gradients, too, the last piece may be shorter. Softmax and the fused loss read their pieces as rows of
     # their own.
-    "rmsnorm": Spread(block_bytes=SMALL, shared_from=(32 * KB, 256 * KB), together=1, uneven=(True, True)),
+    "rmsnorm": Spread(block_bytes=SMALL, shared_from=(32 * KB, 256 * KB), together=1, last_shorter=(True, True)),
     "rmsnorm residual": Spread(block_bytes=SMALL),
-    # y is in registers, in float32, until its maximum is known. A block of 128 columns is 16 or 32 neighbouring threads'.
+    # y is in registers, in float32, until its maximum is known, x before it in shared memory where that is quicker. A block of
+    # 128 columns is 16 or 32 neighbouring threads'.
     "rmsnorm-quantized": Spread(block_bytes=(24 * KB, 32 * KB), shared_from=(8 * KB, NEVER), full=True),
     "rmsnorm-quantized residual": Spread(),
     "rmsnorm-quantized blocks": Spread(least=(16, 32)),
@@ -73,7 +75,7 @@ SPREADS = {
         piece_held=(8, 18),
         rows_each=2,
         together=1,
-        uneven=(True, False),
+        last_shorter=(True, False),
     ),
     "cross-entropy fused": Spread(held=((6,), (4,)), shared_from=(64 * KB, NEVER), together=2),
 }
@@ -131,7 +133,7 @@ def row_at_once(row, spread):
     if row.bytes > spread.shared_from[k] and (config := in_shared(row, spread)):
         return config
     if blocks > 1:
-        threads = filled(row.vectors / blocks, range(4, (9, 17)[k]), 256, UNEVEN)[0]
+        threads = filled(row.vectors / blocks, range(4, (9, 17)[k]), 256, EMPTY_SCHEDULERS)[0]
         return Config(threads, threads, blocks)
     held = spread.held[k] if row.promise == "aligned" else spread.held[k][:1]
     found = [min(1024, max(spread.least[k], threads_for(row.vectors / vectors))) for vectors in held]
@@ -144,19 +146,23 @@ def row_at_once(row, spread):
 
 
 def in_shared(row, spread):
-    """The same for a row that waits in shared memory; None where it cannot."""
+    """The `Config` of a row that waits in shared memory, a piece of it in each block; None if it cannot wait there."""
     k = int(row.width == 32)
-    pieces, shorter = row.blocks(spread.piece_bytes), False
+    pieces = row.blocks(spread.piece_bytes)
     if spread.full and pieces > 1:
         pieces = row.blocks(FULL_PIECE_BYTES)
-    if spread.uneven[k] and not row.can_be_copied(pieces):
-        pieces, shorter = row.blocks(min(spread.piece_bytes, UNEVEN_PIECE_BYTES)), True
-    held = row.vectors / pieces
-    most, least = threads_for(held / spread.piece_held[pieces > 1 and not shorter]), threads_for(held / (18, 32)[k])
-    few = min(256, spread.piece_threads)  # where a piece is too long for one more warp or two to help
-    threads = max(32, most if most <= spread.piece_threads else few, least)
-    equal = 1 if shorter or pieces == 1 else pieces * spread.unit
-    if not row.can_be_copied(equal) or spread.full and (pieces > 4 or held % threads):
+    shorter = spread.last_shorter[k] and not row.can_be_copied(pieces)  # the last piece is
+    if shorter:
+        pieces = row.blocks(min(spread.piece_bytes, SHORTER_PIECE_BYTES))
+    parts = pieces > 1 and not shorter
+    if not row.can_be_copied(pieces * spread.unit if parts else 1):
+        return None
+    vectors = row.vectors / pieces
+    threads = threads_for(vectors / spread.piece_held[parts])
+    if threads > spread.piece_threads:  # so many that fewer blocks would fit
+        threads = min(256, spread.piece_threads)
+    threads = max(32, threads, threads_for(vectors / (18, 32)[k]))  # more vectors of a thread take too many registers
+    if spread.full and (pieces > 4 or vectors % threads):
         return None
     return Config(threads, threads, pieces, stages=1, blocks_together=int(pieces == 1 and spread.together > 0))
 
@@ -215,10 +221,10 @@ def loss(row):
     return Config(threads, block_of(threads), vectors_at_once=at_once)
 
 
-def filled(vectors, of_each, most, uneven=0):
+def filled(vectors, of_each, most, more=0):
     """(threads, vectors of each) for a piece of a row, so that few of their places stay empty; `most` threads."""
     found = [(threads_for(vectors / each), each) for each in of_each]
-    return min(found, key=lambda one: (one[0] > most, (one[0] + uneven * (one[0] % 128 > 0)) * one[1], one[1]))
+    return min(found, key=lambda one: (one[0] > most, (one[0] + more * (one[0] % 128 > 0)) * one[1], one[1]))
 
 
 def threads_for(count):
