@@ -172,6 +172,7 @@ def _once(
     dynamic=(),
     exact=False,
     on_device=False,
+    follows=False,
     history=None,
     in_step=True,
 ) -> Run:
@@ -186,7 +187,7 @@ def _once(
     shared = {"max_steps": max_steps, "blocks": some}
     shared |= {"may_still_run": before, "blame": blame.of_call}
     state = RunState(recorder, schedule, seed, fill=fill, order=order, on_device=on_device, **shared)
-    state.in_step = in_step and order is None
+    state.in_step, state.follows = in_step and order is None, follows
     poison = _Poison(function, args, kwargs) if check or exact else None
     outer = STATE.run, STATE.group, STATE.loops
     STATE.run, STATE.group, STATE.loops = state, None, 0

@@ -40,6 +40,7 @@ def simulate(
     dynamic=(),
     exact=False,
     on_device=False,
+    follows=False,
     **kwargs,
 ) -> Run:
     """Run a @cute.jit host function, or an object with a @cute.jit __call__, on the simulator; returns a `Run`.
@@ -59,6 +60,7 @@ def simulate(
     | `exact=True`       | runs the kernel once more in float64 as well (`Run.exact`), which tells a wrong formula from rounding; |
     |                    | with a `values.field.Field` in place of True in its elements, see `same_formula`                |
     | `on_device=True`   | takes the tensors for a GPU's, whose numbers the host's code cannot touch                         |
+    | `follows=True`     | marks each load of global memory whose address, or whether it is made, comes of what one has brought |
     | `dynamic`          | which extents and strides are known only when the kernel runs; see below                          |
     | `orders`, `right`  | runs the kernel in several orders of its warps; see below                                         |
 
@@ -77,7 +79,7 @@ def simulate(
         raise ValueError(f"schedule={schedule!r}: choose one of {', '.join(SCHEDULES)}")
     options = {"check": check, "schedule": schedule, "seed": seed, "values": values}
     options |= {"blocks": blocks, "fill": fill, "max_steps": max_steps}
-    options |= {"dynamic": dynamic, "exact": exact, "on_device": on_device}
+    options |= {"dynamic": dynamic, "exact": exact, "on_device": on_device, "follows": follows}
     watch = WATCHES[-1] if WATCHES else None
     if watch is not None:
         asked = {"check": True} | watch.options

@@ -34,7 +34,8 @@ SMEM_BLOCK_BITS = 20  # 1 MiB per block; Hopper's blocks have at most 227 KiB
 class Op(IntEnum):
     """What a warp instruction does. `arg` and `arg2` are the op's own numbers."""
 
-    LOAD = 0  # arg = 1 if wgmma reads it, through the async proxy
+    # arg = 1 if wgmma reads it, through the async proxy; arg2 = 1 if it waits for an earlier one, in a run that `follows` loads
+    LOAD = 0
     STORE = 1
     # read and write of each lane's address; arg = 1 if it acquires + 2 if it releases + 4 (cluster) or 8 (CTA): scope; arg2 = 1 if
     # nobody reads what the word held before

@@ -38,6 +38,7 @@ from ..context import (
 )
 from ..memory.recording import record_branch, record_event
 from ..memory.tensor import shown
+from ..values.loaded import Loaded
 from ..values.numeric import (
     Boolean,
     Literal,
@@ -409,8 +410,8 @@ class Branch:
         return not self.all
 
     def _enter(self, taken: bool) -> None:
-        g = group()
-        if self.all or not self.some:  # every lane goes the same way: the mask stays as it is
+        g, together = group(), self.all or not self.some
+        if together and type(self.condition) is not Loaded:  # the mask stays as it is
             g.masks.append(g.mask)
         else:
             g.push(self.condition if taken else ~self.condition)

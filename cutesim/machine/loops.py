@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..context import STATE, Waiting, any_of, executing, fail, group, here, refused, spread
+from ..values.loaded import Loaded
 from ..values.numeric import Int32, TensorSSA, Value, truth
 from .joins import GONE, Unbound, carries_values, copies, entering, merge, refuse_objects, settle
 
@@ -182,7 +183,7 @@ class _Carried:
         stay = spread(stay, g.shape)
         if not any_of(active & stay):
             return False
-        if any_of(active & ~stay):
+        if any_of(active & ~stay) or type(stay) is Loaded:
             self.condition = stay
             g.push(stay)
         return True

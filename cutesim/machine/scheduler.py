@@ -74,6 +74,8 @@ class RunState:
     unwritten: dict | None = None
     # the Line of the only fragment that holds other poison than with the fill before
     poisoned: object = None
+    # whether loads are marked that wait for what others bring
+    follows: bool = False
     # whether the arguments are in a GPU's memory, which the host cannot touch
     on_device: bool = False
     assumes: bool = False  # whether a kernel has promised something with cute.assume

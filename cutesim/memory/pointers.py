@@ -21,6 +21,7 @@ from cutesim.trace import Op, Space, TensorInfo
 
 from ..context import STATE, all_of, any_of, executing, fail, here, not_simulated, refused, spread
 from ..values.exact import plain, wide
+from ..values.loaded import Loaded, loaded
 from ..values.numeric import DType, Int64, Value, convert
 from .bounds import check
 from .recording import record, refuse_the_host
@@ -368,6 +369,8 @@ def read(pointer: Pointer, offsets: np.ndarray, width: int = 1, keep=None, place
     if isinstance(pointer.memory, Either):
         return pointer.memory.read(pointer, offsets, width, keep)
     raw = read_raw(pointer, offsets, width, keep, Op.LOAD, place)
+    if STATE.run.follows and pointer.memory.space is Space.GMEM:
+        raw = loaded(raw)
     return pointer.dtype.decode(raw)
 
 
@@ -391,7 +394,8 @@ def read_raw(pointer, offsets, width, keep, op, place, arg=0) -> np.ndarray:
     flat, index = _flat_index(pointer, first)
     lanes = _lanes(keep, len(first))
     check(pointer, first, width, lanes, op, place)
-    record(pointer, first, width, lanes, op, flat, index, arg=arg)
+    waits = Loaded in (type(index), type(lanes))
+    record(pointer, first, width, lanes, op, flat, index, arg=arg, arg2=int(waits))
     if lanes is not None and not all_of(lanes):
         index = np.where(lanes, index, 0)
     return gather(flat, index, width)

@@ -10,6 +10,7 @@ from cutesim.trace import Space
 
 from ..context import STATE, any_of, executing, fail, here, not_simulated, spread
 from ..values.exact import contiguous, exact, wide
+from ..values.loaded import Loaded, loaded
 from ..values.numeric import Boolean, DType
 from .bounds import span
 
@@ -150,6 +151,8 @@ def _put(memory: Registers, start, offsets: np.ndarray, new: np.ndarray, keep) -
     if memory.pending is not None:
         _refuse_pending(memory, "writes")
     memory.changed = STATE.run.changes
+    if type(new) is Loaded:
+        memory.array = loaded(memory.array)
     array = memory.array
     _check_registers(array, start, offsets)
     if memory.written is not None:
