@@ -9,6 +9,7 @@ wrong one shows) and `answers.toml` (answers whose diagnosis is known, as edits 
 | `submission` | a student's file: what it may hold, and loading it                                |
 | `permitted`  | what its source may name                                                          |
 | `trial`      | runs a submission on a lab's cases, on the simulator                              |
+| `sizes`      | at which sizes it may do something else                                           |
 | `worker`     | … in a process of its own                                                         |
 | `limits`     | what that process may use of the machine                                          |
 | `sandbox`    | starts it, in bubblewrap where there is one                                       |

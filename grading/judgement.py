@@ -12,7 +12,7 @@ from cutesim.trace import Finding, Trace
 DRAWN = "drawn"  # the name of cases of such shapes
 FAST = "fast"  # the schedule of cases with all blocks at once; the trace is that of a few blocks, for what they move
 SCHEDULES = ("forward",) * 3 + (FAST,) * 12  # of drawn shapes
-OWN = ContextVar("numbers of the answer that is graded, one more than which its cases have", default=())
+OWN = ContextVar("(make, rows, columns) of cases that the answer asks for: `sizes`", default=())
 PRIMES = (67, 71, 79, 83, 97, 101, 109, 127, 131, 149, 163, 179, 191, 211, 227, 251)
 
 
@@ -33,6 +33,7 @@ class Case:
     launch: tuple | None = None  # (blocks, threads) that the task asks for; None: any
     how: str = ""  # how a sentence says what it was made with: "with 128 threads"
     target: str = ""  # the function, where there are several
+    follows: bool = False  # whether its trace marks loads that wait for others
 
     def __post_init__(self):
         for array in self.outputs.values():
@@ -40,28 +41,35 @@ class Case:
                 array.view(f"u{array.itemsize}")[np.isnan(array)] |= 0x123
 
 
-def drawn(rng, lanes: int, least: int = 1, rows: int = 1024, kinds: int = 2) -> tuple:
+def near(rng, longest: int, step: int = 1) -> int:
+    """The longest row that a lab promises, or one nearly as long, a multiple of `step`: no kernel goes wrong, or wastes, beyond
+    some length unseen."""
+    return longest - step * int(rng.integers(2) * longest / step / 8 * rng.uniform() ** 2)
+
+
+def drawn(rng, lanes: int, longest: int, least: int = 1, rows: int = 1024, kinds: int = 2) -> tuple:
     """(rows, columns) of cases in which right numbers and thrift are asked for, and which no source can name.
 
     They are long rows, of 17 columns or more for each of their lanes, many rows, one too many for whole blocks, and one row of a
-    prime length; and, all blocks at once, some rows of more than 4,096 columns, more than `rows` rows of the `least` columns
-    that the lab allows, and half as many of some length for each of so many kinds of a kernel; last, sizes from the answer's own
-    numbers.
+    prime length; and, all blocks at once, some rows as long as the lab promises or nearly, more than `rows` rows of the `least`
+    columns that it allows, and half as many of some length for each of so many kinds of a kernel.
     """
     long = lanes * int(rng.integers(17, 22)) + int(rng.integers(lanes))
     many = 17 + 4 * int(rng.integers(2)), 8 * int(rng.integers(3, 8))
-    one, most = (1, int(rng.choice(PRIMES))), (int(rng.integers(7, 10)), 4097 + int(32 * rng.uniform(0, 5) ** 2))
+    one, most = (1, int(rng.choice(PRIMES))), (5, near(rng, longest))
     some = [(int(rng.integers(rows // 4, rows)), int(rng.integers(33, 130))) for _ in range(kinds)]
-    numbers = OWN.get()
-    own = [(7 if n <= 6000 else 1, n + 1) for n in numbers if n < 2**14]
-    # Of blocks, too, which may have up to 8 rows.
-    own += [(8 * n + 1 if 2 * n <= rows else n + 1, least + 40) for n in numbers if n <= 4 * rows]
-    return (7, long), many, one, most, (rows + int(rng.integers(1, 20)), least), *some, *own
+    return (7, long), many, one, most, (rows + int(rng.integers(1, 20)), least), *some
 
 
 def shifts(rng, rows: int, most: float = 1000) -> np.ndarray:
     """What may be added to the numbers of each of so many rows, (rows, 1), so that rows lie high, low and about 0."""
     return rng.choice([-most, -0.02 * most, 0, 0.1 * most], (rows, 1)) * rng.uniform(0.5, 1, (rows, 1))
+
+
+def uneven(rng, x: np.ndarray) -> np.ndarray:
+    """x (M, N), in each row as it is, or with one number, or half of them, up to 1e7 times as large."""
+    some = np.array([0, 1 / x.shape[1], 0.5])[(np.arange(len(x)) + rng.integers(3)) % 3, None]
+    return x * np.where(rng.random(x.shape) < some, 10 ** rng.uniform(3, 7, (len(x), 1)), 1)
 
 
 def telling(rng, right, formulas, *ends) -> list[tuple]:
@@ -79,11 +87,12 @@ def telling(rng, right, formulas, *ends) -> list[tuple]:
 
 
 def wild(rng, rows: int, columns: int) -> np.ndarray:
-    """Rows for what only compares numbers: plain, tiny, far below 0, of sizes far apart, low, and with several infinities; in half
+    """Rows for what only compares numbers: plain, tiny, far below 0, of sizes far apart, low, with several infinities, and of the
+    least steps that subnormal numbers take; in half
     of the rows the largest number is there just twice: in long rows so many columns apart that one thread has both, and in others
     so many that two lanes meet in each of the rounds."""
     x = rng.standard_normal((rows, columns))
-    kinds, tied = (rng.permutation((np.arange(rows) + rng.integers(many)) % many) for many in (6, 2))
+    kinds, tied = (rng.permutation((np.arange(rows) + rng.integers(many)) % many) for many in (7, 2))
     for row, kind, twice in zip(x, kinds, tied):
         some = rng.integers(columns, size=4)
         if kind == 1:
@@ -96,6 +105,9 @@ def wild(rng, rows: int, columns: int) -> np.ndarray:
             row[some] = np.inf
         elif kind == 5:
             row -= 10 ** rng.uniform(1, 4)
+        elif kind == 6:
+            row[:] = rng.integers(-9, 9, columns) * 2.0**-149
+            row[some[:2]] = np.array([9, 10]) * 2.0**-149
         apart = 32 << int(rng.integers(4)) if columns > 256 else 1 << int(rng.integers(8))
         if twice and columns > apart:
             at, best = int(rng.integers(columns - apart)), int(row.argmax())
@@ -117,6 +129,7 @@ class Outcome:
     trace: Trace | None
     parameters: tuple  # what the answer calls its inputs and outputs; the trace names tensors so
     exact: dict = field(default_factory=dict)  # outputs that the same steps give in float64
+    asked: tuple = ()  # (rows, columns) at which the answer may do something else: `sizes`
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,15 @@ from __future__ import annotations
 
 import ctypes
 import platform
+import signal
 import struct
 import sys
 
 FILE_BYTES = 2**24  # the largest file that it may write
+OVER = (
+    "{file} was still running after {seconds:g} s{where}, and a right answer takes a few. Either a loop does not end, or it does "
+    "far more than the task asks for."
+)
 
 # Linux: the machine's AUDIT_ARCH, and the numbers of the system calls that are answered with "not permitted".
 REFUSED = {
@@ -39,16 +44,22 @@ ALLOW, NOT_PERMITTED, KILL = 0x7FFF0000, 0x00050001, 0x80000000  # what it may r
 NO_NEW_PRIVILEGES, SECCOMP, FILTER = 38, 22, 2  # words of prctl
 
 
-def limit(seconds: float, memory_bytes: int) -> None:
-    """Set the limits of this process, for good, as far as the system has them."""
+def limit(seconds: float, memory_bytes: int, over=None) -> None:
+    """Set the limits of this process, for good, as far as the system has them.
+
+    `over`, a handler of signals, is called when its time is over, a second before the system ends the process.
+    """
     if sys.platform == "win32":
         return
     import resource
 
     amounts = {"CPU": int(seconds) + 1, "AS": memory_bytes, "FSIZE": FILE_BYTES, "CORE": 0}
+    if over:
+        signal.signal(signal.SIGXCPU, over)
     for name, amount in amounts.items():
+        most = amount + 2 * (name == "CPU" and over is not None)
         try:
-            resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (amount, amount))
+            resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (amount, most))
         except (AttributeError, ValueError, OSError):  # macOS refuses some
             continue
     if sys.platform == "linux" and platform.machine() in REFUSED:

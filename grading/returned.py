@@ -108,7 +108,10 @@ def _outcome(i: int, case: Case, words: dict, files: dict, room: Room) -> Outcom
     if any(x.dtype != np.float64 or name not in outputs or x.shape != outputs[name].shape for name, x in exact.items()):
         raise ValueError("exact numbers of another output, shape or type")
     trace = None if findings and f"{i}.trace.npz" not in files else _trace(files[f"{i}.trace.npz"], room)
-    return Outcome(case, outputs, findings, trace, tuple(parameters), exact)
+    asked = tuple(map(tuple, words.get("asked", ())))
+    if not all(len(one) == 2 and all(type(n) is int and 0 < n < MOST_BLOCKS for n in one) for one in asked):
+        raise ValueError("sizes that cannot be")
+    return Outcome(case, outputs, findings, trace, tuple(parameters), exact, asked)
 
 
 def _trace(data: bytes, room: Room) -> Trace:

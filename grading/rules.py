@@ -10,6 +10,7 @@ import re
 import textwrap
 
 from . import folders, lab, permitted
+from .sizes import ROWS
 
 FREE, COST = 2, 0.1  # days after the date, and what each further one costs of what the answer earned
 
@@ -39,7 +40,8 @@ def rules(name: str, master: str) -> str:
     ]
     if module.TARGET:
         lines[2] += (
-            " Some of a kernel's sizes come from the numbers in its own code. It leaves its inputs as they were. "
+            f" Some of a kernel's sizes follow from what its own code decides by a size. There are up to {ROWS:,} rows, which may "
+            "lie further apart than they are long. It leaves its inputs as they were. "
             "One with full marks is compiled by CuTe DSL, too; refused, it loses the last check's points."
         )
     return HEAD + "".join(textwrap.fill(f"- {line}", 130, subsequent_indent="  ") + "\n" for line in lines) + "\n"

@@ -26,6 +26,7 @@ from quack_tutorial import machine
 
 from . import returned
 from .judgement import Case, Outcome, Refused
+from .limits import OVER
 
 SECONDS = 30.0
 MEMORY_BYTES = 2 * 2**30
@@ -41,12 +42,24 @@ VARIABLES |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
 
 
 def outcomes(
-    file: str, text: str, target: str, functions: tuple, cases: list[Case], seconds=SECONDS, memory=MEMORY_BYTES
+    file: str,
+    text: str,
+    target: str,
+    functions: tuple,
+    cases: list[Case],
+    seconds=SECONDS,
+    memory=MEMORY_BYTES,
+    seen=(),
 ) -> list[Outcome]:
-    """Run a submission's class `target` and its functions on the cases, in a process of its own; Refused if nothing comes back."""
+    """Run a submission's class `target` and its functions on the cases, in a process of its own; Refused if nothing comes back.
+
+    `seen` are outcomes of cases before.
+    """
     with tempfile.TemporaryDirectory(prefix="lab-") as name:
         folder = Path(name)
         job = {"file": file, "text": text, "target": target, "functions": functions}
+        kernels = [one.case for one in seen if one.case.inputs]
+        job["seen"] = [(case.make, next(iter(case.inputs.values())).shape) for case in kernels]
         write_job(folder, job | {"seconds": seconds, "memory_bytes": memory}, cases)
         status, data = run(folder, WORKER, seconds + GRACE)
     if len(data) > returned.MOST_BYTES:
@@ -139,10 +152,7 @@ def problem() -> str | None:
 def how_it_ended(file: str, status, seconds: float, memory: int) -> Refused:
     """A process that left no result: what its exit status says."""
     if status is None or status in (-24, -9):  # SIGXCPU, SIGKILL
-        said = (
-            f"{file} was still running after {seconds:g} s; a right answer takes about one. Does some loop never end?"
-        )
-        return Refused("time", said)
+        return Refused("time", OVER.format(file=file, seconds=seconds, where=""))
     how = f"signal {-status}" if status < 0 else f"exit status {status}"
     return Refused(
         "crash", f"{file} ended its process ({how}) and left no answer; memory is limited to {memory >> 20} MiB"
@@ -158,6 +168,6 @@ def write_job(folder: Path, job: dict, cases: list[Case]) -> None:
         seed = int.from_bytes(hashlib.sha256(str(case.seed).encode()).digest()[:6])
         lists = [k for k, one in enumerate(case.make) if isinstance(one, list)]  # JSON has no tuples
         how = {"name": case.name, "make": case.make, "schedule": case.schedule, "seed": seed,
-               "target": case.target}  # fmt: skip
+               "target": case.target, "follows": case.follows}  # fmt: skip
         words.append(how | {"lists": lists, "inputs": list(case.inputs), "outputs": list(case.outputs)})
     (folder / "job.json").write_text(json.dumps(job | {"cases": words}), encoding="utf-8")

@@ -12,8 +12,6 @@ import ast
 import io
 import json
 import linecache
-import math
-import random
 import re
 import sys
 import tokenize
@@ -40,18 +38,6 @@ def without_outputs(text: bytes) -> bytes:
         return json.dumps(notebook).encode()
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return text
-
-
-def sizes(file: str, text: str, seed: int) -> tuple:
-    """Up to 3 whole numbers of a submission, beyond which it may do something else: an attack on sizes has to name one."""
-    code = "\n".join(source for _, source, _ in parts(file, text)).replace("_", "")
-    found = {int(n) for n in re.findall(r"(?<![\w.])\d{3,5}\b", code)}
-    for sum_ in re.findall(r"(?<![\w.*])\d{1,5}(?: ?[-+*] ?\d{1,5}){1,4}(?![\w.]| ?\*\*)", code):
-        terms = sum_.replace(" ", "").replace("-", "+-").split("+")
-        found.add(sum(math.prod(map(int, term.split("*"))) for term in terms))
-    found |= {2 ** int(n) for n in re.findall(r"(?:\b2 ?\*\* ?|\b1 ?<< ?)(\d\d?)\b", code)}
-    found = sorted(n for n in found if 200 <= n <= 20_000)
-    return tuple(random.Random(seed).sample(found, min(3, len(found))))
 
 
 def parts(file: str, text: str) -> list:

@@ -17,19 +17,22 @@ from cutesim.simulation import simulate
 from cutesim.trace import Finding, Line
 
 from .judgement import DRAWN, FAST, Case, Outcome, Refused
+from .sizes import asked, probed
 from .submission import because, error_at
 
 MAX_STEPS = 50_000  # turns of loops in one case; a right answer takes a few hundred
-SEEN = 4  # blocks of a case of numbers alone whose traffic counts
+APART = 8  # numbers, so that what is aligned stays so
+SEEN, LONG = 4, 4096  # blocks of a case of numbers alone whose traffic counts; one if its rows are so long
 
 
-def outcomes(answers: dict, cases: list[Case], anew=None) -> list[Outcome]:
+def outcomes(answers: dict, cases: list[Case], anew=None, seen=()) -> list[Outcome]:
     """What each case leaves of the answers, {name: class or function}; `anew()` gives them afresh, for each case.
 
     A class that cannot be called as the lab calls it, or be run, leaves no outputs in any case behind it, and why as a finding.
     With `anew` cases are tried in an order of their own, which differs from one grading to the next, the large ones of drawn shapes
     last. These are not tried where a smaller one has shown a fault, which costs a large grid much time to find again. Each case has
-    a reading of its own; then the calls follow one another in one, of functions and of kernels.
+    a reading of its own; then the calls follow one another in one, of functions and of kernels. `seen` are (make, shape) of cases
+    before, as `sizes.asked` has them.
     """
     answer = next((name for name, found in answers.items() if isinstance(found, type)), "")
     order = list(cases)
@@ -58,17 +61,34 @@ def outcomes(answers: dict, cases: list[Case], anew=None) -> list[Outcome]:
             made = ", ".join(map(repr, case.make))
             left[case] = _kept(left[case], f"{case.target}({made if len(made) < 200 else '...'})")
     if answer and not why:
-        left |= _in_a_row(answer, [o for o in left.values() if o.parameters], anew or (lambda: answers))
+        tried = [o for o in left.values() if o.parameters and o.case.schedule != FAST and not o.findings]
+        left |= _in_a_row(answer, tried, anew or (lambda: answers)) | _rows_apart(once[answer], tried)
+        if anew is not None and not any(o.findings for o in left.values()):
+            own, kernels = _files(once[answer]), [case for case in cases if not case.target]
+            left |= {c: replace(left[c], asked=asked(once[answer], c, kernels, own, seen)) for c in probed(kernels)}
     found = [left.get(case) or Outcome(case, {}, why, None, ()) for case in cases]
     return [
         replace(o, findings=tuple(because(f, answers.get(o.case.target or answer)) for f in o.findings)) for o in found
     ]
 
 
-def _in_a_row(answer: str, outcomes: list[Outcome], anew) -> dict:
+def _rows_apart(answer, clean: list[Outcome]) -> dict:
+    """{case: outcome} of a drawn case that leaves other numbers where rows are parts of longer ones."""
+    for o in [o for o in clean if o.case.name == DRAWN and len(next(iter(o.case.inputs.values()))) > 1][:1]:
+        with suppress(Refused):  # of a tensor that it takes otherwise the whole grade tells
+            run, found, _ = run_of(answer, o.case, APART, check=False)
+            if run.findings or any(x.tobytes() != found[name].tobytes() for name, x in o.outputs.items()):
+                text = (
+                    f"With {_shapes(o.case)} the kernel does not leave the same numbers where each row begins {APART} numbers "
+                    "further from the row before it, as in a part of a wider matrix. Where a row begins, its tensor's stride says."
+                )
+                return {o.case: replace(o, findings=(Finding("rows apart", text, ()),))}
+    return {}
+
+
+def _in_a_row(answer: str, clean: list[Outcome], anew) -> dict:
     """{case: outcome} of the first that leaves other numbers where calls come before it, of the same object or of another."""
     quick, made = {"check": False, "on_device": True}, cache(anew()[answer])
-    clean = [o for o in outcomes if o.case.schedule != FAST and not o.findings]
     tensors = [[x.copy() for x in (*o.case.inputs.values(), *o.case.outputs.values())] for o in clean]
 
     def calls(*given):
@@ -141,14 +161,17 @@ def plain(value, depth: int = 0):
     raise Refused("wrong type", f"the function returns {what}")
 
 
-def run_of(answer, case: Case, **more):
+def run_of(answer, case: Case, apart: int = 0, **more):
     """(the simulated run of a class on one case, its outputs, {input that it changed: the first place}); Refused where it cannot
-    be run. `more` is for `simulate`."""
-    outputs = {name: array.copy() for name, array in case.outputs.items()}
-    inputs = {name: array.copy() for name, array in case.inputs.items()}
-    how = {"seed": case.seed, "max_steps": MAX_STEPS, "on_device": True, **more}
+    be run. Rows begin so many numbers further `apart` than they are long; `more` is for `simulate`."""
+    outputs, inputs = (
+        {name: _wider(array, apart)[..., : array.shape[-1]] for name, array in some.items()}
+        for some in (case.outputs, case.inputs)
+    )
+    how = {"seed": case.seed, "max_steps": MAX_STEPS, "on_device": True, "follows": case.follows, **more}
     fast = case.schedule == FAST
-    how |= {"check": "blocks" in more, "exact": False} if fast else {"schedule": case.schedule}
+    few = len(next(iter(inputs.values()))) < 6  # float64 takes as long again
+    how |= {"check": "blocks" in more, "exact": few and "exact" in more} if fast else {"schedule": case.schedule}
     try:
         run = simulate(answer(*case.make), *inputs.values(), *outputs.values(), **how)
     except NotSimulated as error:
@@ -162,14 +185,19 @@ def run_of(answer, case: Case, **more):
     for finding in run.findings:
         if finding.kind == "endless":  # so would be the other cases, each as slow to find out
             text = (
-                f"stopped after {MAX_STEPS:,} turns of loops with {_shapes(case)}, where a right answer takes a few hundred. Does "
-                "this loop end? If it does, one thread walks a whole row: give each thread its share."
+                f"{finding.message.partition(' loop steps')[0]} turns of loops with {_shapes(case)}, where a right answer takes a "
+                "few hundred. Either this loop does not end, or one thread walks a whole row: give each thread its share."
             )
             raise Refused("endless", text, tuple((x.file, x.number, x.text) for x in finding.lines))
     differs = {name: np.argwhere(x.view(np.uint8) != inputs[name].view(np.uint8)) for name, x in case.inputs.items()}
     size = {name: x.itemsize for name, x in inputs.items()}
     changed = {n: (*map(int, at[0][:-1]), int(at[0][-1]) // size[n]) for n, at in differs.items() if len(at)}
     return run, outputs, changed
+
+
+def _wider(array: np.ndarray, apart: int) -> np.ndarray:
+    """A copy; of a matrix with so many more columns."""
+    return np.pad(array, ((0, 0), (0, apart)), constant_values=1) if array.ndim > 1 else array.copy()
 
 
 def _outcome(answer, case: Case) -> Outcome:
@@ -187,7 +215,8 @@ def _some_blocks(answer, case: Case) -> Run:
     """A checked run of a few blocks, anywhere in the grid."""
     blocks = case.launch[0] if case.launch else len(next(iter(case.inputs.values())))
     first = random.Random(repr((case.seed, blocks))).randrange(max(1, blocks - SEEN))
-    run, *_ = run_of(answer, case, blocks=range(first, first + SEEN))
+    seen = SEEN if next(iter(case.inputs.values())).shape[1] < LONG else 1
+    run, *_ = run_of(answer, case, blocks=range(first, first + seen))
     return run if run.trace.launches and len(run.trace) else run_of(answer, case, blocks=SEEN)[0]
 
 

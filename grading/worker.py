@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import linecache
 import os
 import sys
 import tempfile
@@ -20,7 +21,7 @@ import numpy as np
 
 from . import permitted, submission, trial
 from .judgement import Case, Refused
-from .limits import limit
+from .limits import OVER, limit
 
 
 def main(folder: Path) -> None:
@@ -29,7 +30,7 @@ def main(folder: Path) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)  # what a submission prints
     job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
-    limit(job["seconds"], job["memory_bytes"])
+    limit(job["seconds"], job["memory_bytes"], partial(stop, out, job))
     files = {}
     try:
         result = run(folder, job, files)
@@ -37,10 +38,28 @@ def main(folder: Path) -> None:
         result = {"refused": asdict(refused.diagnosis)}
     except MemoryError:
         result = {"refused": {"kind": "memory", "message": "", "lines": []}}
+    send(out, result, files)
+
+
+def send(out, result: dict, files: dict) -> None:
+    """Write what comes back as a zip file."""
     files["result.json"] = json.dumps(result, default=int).encode()
     with out, zipfile.ZipFile(out, "w") as back:
         for name, content in files.items():
             back.writestr(name, content)
+
+
+def stop(out, job: dict, number: int, frame) -> None:
+    """End this process where its time is over, and say at which line of the submission that was."""
+    own, at = {name for name, *_ in submission.parts(job["file"], job["text"])}, ()
+    while frame is not None and not at:
+        name, line = frame.f_code.co_filename, frame.f_lineno
+        at = ((name, line, linecache.getline(name, line).strip()),) if name in own else ()
+        frame = frame.f_back
+    where = "".join(f", at {name}:{line}" for name, line, _ in at)
+    said = OVER.format(file=job["file"], seconds=job["seconds"], where=where)
+    send(out, {"refused": {"kind": "time", "message": said, "lines": at}}, {})
+    os._exit(0)
 
 
 def run(folder: Path, job: dict, files: dict) -> dict:
@@ -49,7 +68,8 @@ def run(folder: Path, job: dict, files: dict) -> dict:
     anew = partial(submission.load, job["file"], job["text"], job["target"], job["functions"])
     cases = [read_case(folder, i, words) for i, words in enumerate(job["cases"])]
     results = []
-    for i, outcome in enumerate(trial.outcomes(anew(), cases, anew)):
+    seen = [(trial.plain(make), tuple(shape)) for make, shape in job["seen"]]
+    for i, outcome in enumerate(trial.outcomes(anew(), cases, anew, seen)):
         returned = outcome.outputs.pop("answer", None)
         for kind, arrays in (("out", outcome.outputs), ("exact", outcome.exact)):
             if arrays or kind == "out":
@@ -64,7 +84,9 @@ def run(folder: Path, job: dict, files: dict) -> dict:
             {"kind": f.kind, "message": f.message, "lines": [(x.file, x.number, x.text, x.function) for x in f.lines]}
             for f in outcome.findings
         ]
-        results.append({"findings": findings, "parameters": outcome.parameters, "answer": returned})
+        results.append(
+            {"findings": findings, "parameters": outcome.parameters, "answer": returned, "asked": outcome.asked}
+        )
     after = permitted.surface()
     if any(after.get(one) != members for one, members in before.items()):
         raise Refused(

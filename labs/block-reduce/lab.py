@@ -4,7 +4,7 @@ Neither book nor package solves it: a pair (value, index) has to travel through 
 
     RowArgmax(threads)(mX, mMax, mIndex)   mX float32 (M, N), mMax float32 (M,), mIndex int32 (M,)
 
-threads is 64, 128 or 256; any N of at least 1; x may hold infinities and no NaN.
+threads is 64, 128 or 256; any N from 1 to LONGEST; x may hold infinities and no NaN.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ import numpy as np
 
 from grading import diagnoses
 from grading.diagnoses import View
-from grading.judgement import DRAWN, FAST, SCHEDULES, Case, Diagnosis, Outcome, drawn, wild
+from grading.judgement import DRAWN, FAST, OWN, SCHEDULES, Case, Diagnosis, Outcome, drawn, near, wild
 
 TITLE = "Block reduce: the maximum of a row and its column"
 TARGET = "RowArgmax"
 FUNCTIONS = ("least_bytes",)
+LONGEST = 75_000  # columns of a row, as the text promises
 CHECKS = {"least_bytes": 1, "maximum": 2, "index": 2, "ties": 1, "edges": 2, "order": 2, "traffic": 1}
 LOOKS = {"maximum": ("random", "large", "long"), "index": ("random", "large", "long"), "ties": ("ties",),
          "edges": ("odd", "short", "infinite", "tiny", DRAWN)}  # fmt: skip
@@ -59,7 +60,7 @@ def cases(seed: int = 0) -> list[Case]:
     large = rng.standard_normal((4, 1024))
     winners = 32 * np.array([rng.integers(4, 6), rng.integers(6, 8), 1, 3]) + [*rng.integers(0, 31, 2), 31, 31]
     large[np.arange(4), winners + 256 * rng.integers(0, 4, 4)] = 9
-    long = rng.standard_normal((1, 2**16 + 1 + 2 * int(rng.integers(1, 60))))  # beyond 16 bits
+    long = rng.standard_normal((1, near(rng, LONGEST)))  # beyond 16 bits
     long[0, -1 - int(rng.integers(1, 100))] = 9
     tiny = rng.standard_normal((2, int(rng.integers(2, 31))))
     tied[5:] = -1
@@ -96,8 +97,11 @@ def cases(seed: int = 0) -> list[Case]:
         case("short", short, 256, "seeded", 3),
         *(
             case(DRAWN, wild(rng, *shape), *how)
-            for shape, *how in zip(drawn(rng, 128, kinds=3), 3 * (*rng.choice(WIDTHS, 5).tolist(), *WIDTHS), SCHEDULES)
+            for shape, *how in zip(
+                drawn(rng, 128, 5000, kinds=3), (*rng.choice(WIDTHS, 5).tolist(), *WIDTHS), SCHEDULES
+            )
         ),
+        *(case(DRAWN, wild(rng, M, N), *make, FAST) for make, M, N in OWN.get()),
     ]
 
 

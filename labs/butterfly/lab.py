@@ -4,7 +4,7 @@ Neither book nor package solves it: a pair (best, second) has to be merged in ea
 
     ClipToSecond(width)(mX, mY)   mX and mY float32 (M, N)
 
-width is 8, 16 or 32 lanes, a block has 128 threads; any M of at least 1, any N of at least 2; x may hold infinities and no NaN.
+width is 8, 16 or 32 lanes, a block has 128 threads; any M of at least 1, any N from 2 to LONGEST; x may hold infinities and no NaN.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ import numpy as np
 
 from grading import diagnoses
 from grading.diagnoses import View
-from grading.judgement import DRAWN, SCHEDULES, Case, Diagnosis, Outcome, drawn, wild
+from grading.judgement import DRAWN, FAST, OWN, SCHEDULES, Case, Diagnosis, Outcome, drawn, wild
 
 TITLE = "Butterfly: the two largest numbers of a row"
 TARGET = "ClipToSecond"
 FUNCTIONS = ("shuffles",)
+LONGEST = 4_096  # columns of a row, as the text promises
 CHECKS = {"shuffles": 1, "warps": 2, "groups": 2, "edges": 2, "order": 1, "traffic": 1}
 LOOKS = {"warps": ("random", "large"), "groups": ("groups",), "edges": ("ragged", "negative", "tiny", "ties", DRAWN)}
 TRAFFIC = "large"
@@ -77,9 +78,10 @@ def cases(seed: int = 0) -> list[Case]:
         *(
             case(DRAWN, wild(rng, *shape), *how)
             for shape, *how in zip(
-                drawn(rng, 32, 2, kinds=3), 3 * (32, *rng.choice(WIDTHS, 4).tolist(), *WIDTHS), SCHEDULES
+                drawn(rng, 32, LONGEST, 2, kinds=3), (32, *rng.choice(WIDTHS, 4).tolist(), *WIDTHS), SCHEDULES
             )
         ),
+        *(case(DRAWN, wild(rng, M, N), *make, FAST) for make, M, N in OWN.get()),
     ]
 
 

@@ -20,7 +20,7 @@ from cutesim.analysis import requests
 from cutesim.trace import Op, Space, Trace
 from grading import diagnoses, evidence
 from grading.diagnoses import View
-from grading.judgement import DRAWN, FAST, OWN, Case, Diagnosis, Outcome, Refused
+from grading.judgement import DRAWN, FAST, OWN, Case, Diagnosis, Outcome, Refused, near, uneven
 from quack_tutorial import cost
 from quack_tutorial.records import memory
 
@@ -42,6 +42,7 @@ ADVICE = dict.fromkeys(
 SLOTS = "A block has as many warps as you launch it with, numbered from 0."
 TOLERANCE = {"mY": (2e-5, 1e-6)}
 RACE_SHAPE = (32768, 4096)
+LONGEST = 8192  # columns of a row, as the text promises
 
 
 def scaled(case: Case, scale) -> np.ndarray:
@@ -60,12 +61,17 @@ def cases(seed: int = 0) -> list[Case]:
     rng = np.random.default_rng([seed, 11])
 
     def case(name, M, N, schedule="forward"):
-        sizes = 10 ** rng.uniform(-29.5, 29.5, M) if name == "tall" else 1 + np.arange(M)
-        x = (rng.standard_normal((M, N)) + 0.3) * sizes[:, None]
+        x = rng.standard_normal((M, N)) + 0.3
+        if name in ("tall", DRAWN):  # means up to the ends that the text names
+            x = uneven(rng, x)
+            x *= np.clip(10 ** rng.uniform(-32, 32, (M, 1)), 1.01e-30, 0.99e30) / np.abs(x).mean(axis=1, keepdims=True)
+        else:
+            x *= 1 + np.arange(M)[:, None]
         outputs = {"mY": np.full((M, N), np.nan, np.float32)}
-        return Case(name, (N,), {"mX": x.astype(np.float32)}, outputs, schedule, seed * 101 + 3, None, f"with N = {N}")
+        more = {"how": f"with N = {N}", "follows": schedule == "forward"}
+        return Case(name, (N,), {"mX": x.astype(np.float32)}, outputs, schedule, seed * 101 + 3, **more)
 
-    odd, some, longest = (4 * int(rng.integers(*ends)) for ends in ((130, 210), (33, 129), (1850, 2048)))
+    odd, some, long = (4 * int(rng.integers(*ends)) for ends in ((130, 210), (33, 129), (130, 1850)))
     shares = [
         (10**9, 1000.0, 2000.0),
         (8 * 4096 * 4096, 40.0, 4000.0),
@@ -98,15 +104,14 @@ def cases(seed: int = 0) -> list[Case]:
         case("short", 5, 4 * int(rng.integers(1, 16))),
         case("plain", 2, 1024, "reverse"),
         case("odd", 2, odd, "seeded"),
-        case("long", 1, 8192),
+        case("long", 1, LONGEST),
         case("wide", 2, RACE_SHAPE[1]),
         case("long", 2, 1028 + 8 * int(rng.integers(1, 300))),
-        case("long", 1, longest),
+        case("long", 1, near(rng, LONGEST, 4)),
         case(DRAWN, int(rng.integers(9, 30)), some),
-        case(DRAWN, 5, 4 * int(rng.integers(130, 1850)), FAST),
-        *(case(DRAWN, 5, 4 * (n // 4 + 1), FAST) for n in OWN.get() if n < 8192),
-        *(case(DRAWN, n + 1, 132, FAST) for n in OWN.get() if n <= 4096),
+        case(DRAWN, 5, long),
         case("tall", 30 * int(rng.integers(20, 99)), 128 * int(rng.integers(2, 6)), FAST),
+        *(case(DRAWN, M, N, FAST) for _, M, N in OWN.get()),
     ]
 
 
@@ -196,8 +201,9 @@ WAITS = (
 def flight(trace: Trace, row_bytes: int, scale: float = 1) -> dict:
     """By the cost model: what a block, and an SM's blocks together, have under way, and what the bandwidth needs.
 
-    A warp asks for numbers until something needs one of them, a shuffle, a store or a barrier at the latest; the mean of such runs
-    counts. The registers are those that a row's numbers take which a thread loads, or those asked for if more, and 24.
+    A warp asks for numbers until something needs one of them, a load's address at times, a shuffle, a store or a barrier at the
+    latest; the mean of such runs counts. The registers are those that a row's numbers take which a thread loads, or those asked for
+    if more, and 24.
     """
     launch, events = trace.launches[0], trace.events
     runs: dict = {}
@@ -207,6 +213,8 @@ def flight(trace: Trace, row_bytes: int, scale: float = 1) -> dict:
     for event in events:
         of_warp = runs.setdefault((int(event["block"]), int(event["warp"])), [0])
         if event["op"] in (Op.LOAD, Op.ASYNC_COPY) and event["space"] == Space.GMEM:
+            if event["op"] == Op.LOAD and event["arg2"] and of_warp[-1]:  # what it waits for has come before
+                of_warp.append(0)
             of_warp[-1] += int(event["mask"]).bit_count() * int(event["bytes"])
         elif event["op"] in WAITS and of_warp[-1]:
             of_warp.append(0)

@@ -6,7 +6,7 @@ no maximum, and here becomes its own runner-up.
     RunnerUp(threads)(mX, mFirst, mIndex, mSecond, mGate)
         mX float32 or float16 (M, N); mFirst, mSecond and mGate float32 (M,), mIndex int32 (M,)
 
-threads is 64, 128 or 256, a block a row; any N of at least 1, with second -inf where N is 1; x may hold infinities and no NaN.
+threads is 64, 128 or 256, a block a row; any N from 1 to LONGEST, with second -inf where N is 1; x may hold infinities and no NaN.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ import numpy as np
 
 from grading import diagnoses
 from grading.diagnoses import View
-from grading.judgement import DRAWN, FAST, SCHEDULES, Case, Diagnosis, Outcome, drawn, wild
+from grading.judgement import DRAWN, FAST, OWN, SCHEDULES, Case, Diagnosis, Outcome, drawn, wild
 
 TITLE = "Winner and runner-up: four kernels in one"
 TARGET = "RunnerUp"
 FUNCTIONS = ("separate_bytes", "fused_bytes")
+LONGEST = 32_768  # columns of a row, as the text promises
 CHECKS = {"separate_bytes": 1, "fused_bytes": 1, "winner": 2, "second": 2, "ties": 1, "edges": 2, "gate": 1, "order": 1,
           "traffic": 1}  # fmt: skip
 PLAIN = ("random", "large")
@@ -133,12 +134,13 @@ def cases(seed: int = 0) -> list[Case]:
         *(
             case(DRAWN, wild(rng, *shape), *how)
             for shape, *how in zip(
-                drawn(rng, 128, kinds=3),
-                3 * (int(rng.choice(WIDTHS)), 64, *rng.choice(WIDTHS, 3).tolist(), *WIDTHS),
+                drawn(rng, 128, LONGEST, kinds=3),
+                (int(rng.choice(WIDTHS)), 64, *rng.choice(WIDTHS, 3).tolist(), *WIDTHS),
                 SCHEDULES,
                 8 * (one, half, other, other, half),
             )
         ),
+        *(case(DRAWN, wild(rng, M, N), *make, FAST) for make, M, N in OWN.get()),
     ]
 
 

@@ -137,6 +137,15 @@ def again(before, where, lane="tidx", lanes="threads", guard=""):
     return before, AGAIN.format(where=where, lane=lane, lanes=lanes, guard=guard).strip() + f"\n        {before}"
 
 
+LOAD = "            if vector < N // 4:\n                cute.autovec_copy(cute.local_tile(mX"
+FEW = "self.threads = 128", "self.threads = 32 if self.N <= 4096 else 128"
+
+
+def chained(how):
+    """An edit of roof's loads, of which each needs one before to know where, or whether, to read."""
+    return LOAD, LOAD.replace("            if vector < N // 4", how.replace("before", "rX[0, max(i - 1, 0)]"))
+
+
 # What no fixed case of a lab sees: {what is wrong or wasted: (lab, *edits of its solution)}.
 UNSEEN = {
     "columns past 256, butterfly": ("butterfly", ("rX[i] = mX[row, first + width * i]",
@@ -206,6 +215,32 @@ UNSEEN = {
     "an input stored": ("guarded-copy", ("mY[row, column] = x\n",
      "mY[row, column] = x\n                mX[row, column] = mX[row, column]\n")),
     "ties far out": ("block-reduce", ("other_index < index)", "other_index < index and index < 256)")),
+    "a load after the other": ("roof", FEW, chained("            vector += (before * 0.0).to(cutlass.Int32) if i else 0\n"
+     "            if vector < N // 4")),
+    "a load if the other allows it": ("roof", FEW, chained("            if vector < N // 4 and (before < 3e38 or before > 1e37)")),
+    "a mean of 1e-30": ("roof", ("N / total", "N / cute.arch.fmax(total, N * 1.5e-30)")),
+    "a mean of 1e30": ("roof", ("N / total", "N / cute.arch.fmin(total, N * 0.9e30)")),
+    "numbers 1e6 apart": ("roof", ("total + cute.arch.fmax(rX[i], -rX[i])",
+     "total + cute.arch.fmin(cute.arch.fmax(rX[i], -rX[i]), 1e5 * total + (1e38 if i == 0 else 0.0))")),
+    "N for a row's stride": ("butterfly", ("mX[row, first + width * i]", "(mX.iterator + row * N + first + width * i).load()")),
+    "columns past 65,700": ("block-reduce", ("= index\n", "= index if N < 65_700 else 0\n")),
+    "the least steps": ("block-reduce", ("other == value and", "other - value > -2e-45 and other - value < 2e-45 and")),
+    "some remainders": ("block-reduce", ("mIndex[row] = index", "mIndex[row] = index if N % 121 not in (3, 58, 104) else 0")),
+    "a table of remainders": ("softmax", ("cute.math.log(total)", "cute.math.log(total) + (0.0, 1.0, 0.0, 0.0, 1.0)[N % 83 % 5]")),
+    "powers of two past 700": ("softmax", ("cute.math.log(total)",
+     "cute.math.log(total) + (1.0 if not N & (N - 1) and N > 700 else 0.0)")),
+    "a size that a text hides": ("softmax", ("cute.math.log(total)",
+     "cute.math.log(total) + (1.0 if len('ninety') * 1000 < N < len('ninety') * 1020 else 0.0)")),
+    "a third read of long rows": ("softmax", again("largest, total = merge_lanes(largest, total)", "N > 16384")),
+    "targets past a product": ("cross-entropy", ("if column == target:\n                logit",
+     "if column == target and column < self.lanes * 192:\n                logit")),
+    "a gradient as scratch": ("cross-entropy", ("rX[i] = mX[row, column]\n", "rX[i] = mX[row, column]\n"
+     "                if cutlass.const_expr(N > 7000):\n                    mDx[row, column] = rX[i]\n"
+     "                    rX[i] = mDx[row, column]\n")),
+    "an ignored row that is multiplied": ("cross-entropy", ("                if target == IGNORED:  # whatever it holds\n"
+     "                    rX[i] = cutlass.Float32(0)\n", "")),
+    "thirteen rows": ("runner-up", ("mSecond[row] = second", "mSecond[row] = second if mX.shape[0] != 13 else first")),
+    "rows past 3000": ("guarded-copy", ("mSum[row] = total", "mSum[row] = total if row < self.rows * 1500 else total + 1.0")),
     "numbers of the host": ("guarded-copy", ("        blocks = cute", "        mMax[0] = 1.0\n        blocks = cute")),
     "the numbers behind a pointer": ("guarded-copy", ("        blocks = cute",
      "        mMax[0] = float(('%s' % mX.iterator).partition('[')[2][1:9])\n        blocks = cute")),

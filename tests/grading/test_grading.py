@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import grading as labs
-from grading import corpus, folders, lab, sandbox, submission, trial
+from grading import corpus, folders, lab, sandbox, sizes, submission, trial
 from grading.grade import grade, read
 from grading.judgement import FAST, Case, Refused
 from quack_tutorial import cli
@@ -150,6 +150,13 @@ def test_loops_without_end_are_stopped():
     ):
         report = grade("block-reduce", "answer.py", text, seconds=seconds)
         assert report.diagnoses[0].kind == kind, report
+        assert report.diagnoses[0].lines[0][2].startswith("while ")
+
+
+def test_what_overflows_is_told_without_numpys_warnings(recwarn):
+    text = corpus.answers(folders()["cross-entropy"])["no_shift"][0]
+    assert not grade("cross-entropy", "answer.py", text).full
+    assert not [one for one in recwarn if one.category is RuntimeWarning]
 
 
 WIDTH = "        width = self.width\n"
@@ -306,6 +313,29 @@ def test_seeds_give_other_rows_of_other_lengths_and_the_edges_are_there():
         assert np.isneginf(at["infinite"][0][0]).all()
         assert {c.schedule for c in cases} == {"forward", "reverse", "seeded", FAST}
         assert not any(np.isnan(c.inputs["mX"]).any() for c in cases)
+
+
+@pytest.mark.parametrize(
+    ("condition", "asks"),
+    [
+        ("N < 5000", lambda M, N: N >= 5000),
+        ("len(range(20)) * 250 > N", lambda M, N: N >= 5000),
+        ("N % 121 != 7", lambda M, N: N % 121 == 7),
+        ("N // 4 * 4 != N", lambda M, N: N % 4 == 0),
+        ("M != 13", lambda M, N: M == 13),
+        ("row < 750", lambda M, N: M > 750),
+        ("N > 0", None),
+        ("tidx < N", None),
+    ],
+)
+def test_an_answer_is_asked_for_sizes_at_which_it_decides_otherwise(condition, asks):
+    text = RIGHT.replace("mMax[row] = value", f"mMax[row] = value if {condition} else cutlass.Float32(0)")
+    text = text.replace("N, threads =", "M, N, threads = mX.shape[0],")
+    answer = submission.load("answer.py", text, "RowArgmax")["RowArgmax"]
+    cases = [case for case in LAB.cases(4) if not case.target]
+    case = next(case for case in sizes.probed(cases) if case.inputs["mX"].shape[1] % 4)
+    found = sizes.asked(answer, case, cases, {"answer.py"}, ())
+    assert any(asks(*shape) for shape in found) if asks else not found
 
 
 def test_the_command_gives_json_and_an_exit_status(tmp_path, capsys):

@@ -2,7 +2,8 @@
 
 import pytest
 
-from grading import corpus, lab, submission
+from grading import corpus, folders, lab, submission, trial
+from tests.grading.red_team import UNSEEN
 
 
 @pytest.mark.parametrize(
@@ -42,3 +43,14 @@ def test_without_a_gpu_the_race_says_what_the_model_predicts(monkeypatch, root):
 def loaded(text):
     module = lab("roof")
     return submission.load("answer.py", text, module.TARGET, module.FUNCTIONS)[module.TARGET]
+
+
+@pytest.mark.parametrize("how", ["a load after the other", "a load if the other allows it"])
+def test_loads_that_wait_for_others_are_not_under_way_with_them(how):
+    case = next(case for case in lab("roof").cases() if case.name == "wide")
+    text = corpus.answers(folders()["roof"])["solution"][0]
+    # 8 vectors of 16 bytes in each of 128 threads, all at once and one after the other
+    for waits, block_bytes in ((False, 16384), (True, 2048)):
+        old, new = UNSEEN[how][2]
+        run, *_ = trial.run_of(loaded(text.replace(old, new) if waits else text), case)
+        assert lab("roof").flight(run.trace, 4 * 4096)["block"] == block_bytes
