@@ -318,18 +318,18 @@ def explain(check: str, views: list[View], every: list[View]) -> Iterator[Diagno
         if zeroed.any() and not v.got[name][zeroed].any():
             text = "Its target is 0, which is a column like any other. Which targets mean that the row is ignored?"
             yield Diagnosis("target 0 ignored", f"{told} The row was given 0, as ignored rows are. {text}")
-        if (
-            all(may_skip(o.case)[~_close(o, name).reshape(len(o.x), -1).all(axis=1)].all() for o in wrong)
-            and not finite
-        ):
-            text = "Only ignored rows are wrong: 0 times an infinity or a NaN is NaN. Choose their 0, and do not multiply by it."
-            yield Diagnosis("ignored row not chosen", f"{told} {text}")
         # Where rows lie high, float32 overflows before a formula shows.
         known = [o for o in every if o.readers and o.case.name != "shifted"]
         known = [o for o in known if not _close(o, name).all()] or known
         # A lane without a column may bring -inf - -inf.
         known = [o for o in known if np.isfinite(o.got[name]).all()] or known
         yield from diagnoses.by_formula(known, name, formulas, TOLERANCE[name])
+        if (
+            all(may_skip(o.case)[~_close(o, name).reshape(len(o.x), -1).all(axis=1)].all() for o in wrong)
+            and not finite
+        ):
+            text = "Only ignored rows are wrong: 0 times an infinity or a NaN is NaN. Choose their 0, and do not multiply by it."
+            yield Diagnosis("ignored row not chosen", f"{told} {text}")
         if not finite and name == "mLoss" and not (v.case.name == "shifted" and elsewhere) and _close(v, "mDx").all():
             text = "The gradient is right, and with it the sum of exponentials."
             if all(np.isfinite(o.got[name]).all() for o in every if o.x.shape[1] % 32 == 0):
