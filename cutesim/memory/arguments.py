@@ -223,6 +223,10 @@ def global_tensor(x, name: str, space: AddressSpace, dynamic=()) -> Tensor:
     if STATE.run is not None:
         STATE.run.arguments.append(memory)
     align = min(16, address & -address, known.align or 16)
-    laid = tuple(map(int, shape)), tuple(map(int, stride))
+    laid = plain(shape), plain(stride)
     layout = known.layout(*laid) if array.shape else Layout(*laid)
     return Tensor(Pointer(memory, dtype, 0, align), layout, make_identity_tensor(layout.shape))
+
+
+def plain(numbers: tuple) -> tuple:
+    return tuple(map(int, numbers))
