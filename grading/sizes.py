@@ -133,6 +133,8 @@ def asked(answer, case: Case, others: list[Case], files: set, seen: list) -> tup
                 pairs = list(zip(values[new].tolist(), sizes[new].tolist()))
                 one_each = dict(rng.sample(pairs, len(pairs))).values()
                 found += [(axis, n) for n in list(one_each)[:FEW]]
+                if values.dtype == bool and new.any():  # and the nearest, behind which another comparison may lie
+                    found.append((axis, int(sizes[new][0])))
             if values.dtype == bool:
                 path &= values == own
     found += [(axis, n + 1) for n in noted.constants if n not in shape for axis in (0, 1) if n < most[axis]]
