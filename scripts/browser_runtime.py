@@ -177,7 +177,6 @@ def available(cache=CACHE):
 
 
 def purify(cache=CACHE):
-    """DOMPurify's file."""
     return cache / f"dompurify-{PURIFY}" / Path(PURIFY_FILE).name
 
 

@@ -41,7 +41,6 @@ def steered(ptx: str, blocks: int) -> str:
 
 
 def kept(ptx: str, *fields: str) -> dict:
-    """Some fields of the machine code."""
     return {field: getattr(machine_code.assembled(ptx), field) for field in fields}
 
 

@@ -1,6 +1,6 @@
 """Execute the chapters on this machine, a GPU's, and keep what each cell gave, to be opened beside the simulated outputs.
 
-    python scripts/record_outputs.py run --to FOLDER [--jobs 4] [--limit 300] [CHAPTER ...]   # on the GPU
+    python scripts/record_outputs.py run --to FOLDER [--jobs 4] [CHAPTER ...]   # on the GPU
     python scripts/record_outputs.py keep FOLDER/outputs.tar.gz      # where the book is built, from the same sources
     python scripts/record_outputs.py drop                            # what fits no cell any more
 
@@ -41,6 +41,7 @@ from quack_tutorial.notebook import TOO_FAST  # noqa: E402
 from workbench import myst, outputs  # noqa: E402
 
 ARCHIVE = "outputs.tar.gz"
+LIMIT_S = 300  # of one chapter
 RICHEST_FIRST = ("text/html", "image/svg+xml", "image/png", "text/markdown", "text/plain")
 MOST_BYTES = 1_000_000  # of one output; what is larger is left out, and a sentence stands in its place
 TIMES = re.compile(r"\bqt\.time\(|\btry_it\(|perf_counter|\bone_us\(|\bcheats\.|\bncu\.profile\(")
@@ -64,7 +65,7 @@ def run(args) -> int:
     args.to.mkdir(parents=True, exist_ok=True)
     archive, texts = args.to / ARCHIVE, {}
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(args.jobs) as pool:
-        for done in as_completed([pool.submit(run_apart, name, Path(folder), args.limit) for name in names]):
+        for done in as_completed([pool.submit(run_apart, name, Path(folder)) for name in names]):
             name, text, sentence = done.result()
             print(sentence, flush=True)
             if text:
@@ -89,18 +90,18 @@ def chosen(name: str, wanted: list[str]) -> bool:
     return any(name == one or name.startswith(f"{one}-") for one in wanted) if wanted else name[0].isdigit()
 
 
-def run_apart(name: str, folder: Path, limit: float) -> tuple[str, bytes, str]:
+def run_apart(name: str, folder: Path) -> tuple[str, bytes, str]:
     """A chapter's name, its record made in a process of its own, and one line that says how it went."""
     file, start = folder / f"{name}.json", time.perf_counter()
-    command = [sys.executable, __file__, "one", name, "--to", str(file), "--limit", str(limit), "--locks", str(folder)]
+    command = [sys.executable, __file__, "one", name, "--to", str(file), "--locks", str(folder)]
     child = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     )
     try:
-        said, _ = child.communicate(timeout=limit + 60)
+        said, _ = child.communicate(timeout=LIMIT_S + 60)
     except subprocess.TimeoutExpired:
         os.killpg(child.pid, signal.SIGKILL)
-        said = f"did not end {limit + 60:.0f} s after its start"
+        said = f"did not end {LIMIT_S + 60} s after its start"
         child.communicate()  # what it said goes with it
     seconds = time.perf_counter() - start
     if not file.exists():
@@ -113,10 +114,9 @@ def run_apart(name: str, folder: Path, limit: float) -> tuple[str, bytes, str]:
 
 
 def run_one(args) -> int:
-    """Execute one chapter here, and write its record."""
     name, start = args.chapters[0], time.perf_counter()
     notebook = source_of(name)
-    errors = execute(notebook, args.limit, args.locks)
+    errors = execute(notebook, LIMIT_S, args.locks)
     record = {
         "chapter": name,
         **where(),
@@ -184,7 +184,6 @@ def turn(locks: Path, alone: bool):
 
 
 def where() -> dict:
-    """The device, the driver, the versions and the day (UTC)."""
     found = machine.detect()
     versions = {"python": found.python, "torch": found.torch, "CuTe DSL": found.dsl}
     return {
@@ -229,7 +228,7 @@ def compact(output) -> dict | None:
 def keep(args) -> int:
     measured = records_in(args.archive)
     with tempfile.TemporaryDirectory() as folder:
-        run(argparse.Namespace(chapters=list(measured), to=Path(folder), limit=300, jobs=args.jobs))
+        run(argparse.Namespace(chapters=list(measured), to=Path(folder), jobs=args.jobs))
         simulated = records_in(Path(folder, ARCHIVE))
     for name, record in measured.items():
         here = {cell["key"]: list(map(lasting, outputs.words(cell["outputs"]))) for cell in simulated[name]["cells"]}
@@ -285,7 +284,6 @@ def main(argv=None) -> int:
         sub = commands.add_parser(name)
         sub.add_argument("chapters", nargs="*", metavar="CHAPTER", help="a name or a number such as 04 (all)")
         sub.add_argument("--to", type=Path, required=True)
-        sub.add_argument("--limit", type=float, default=300, help="seconds for one chapter (300)")
         sub.add_argument("--jobs", type=int, default=4, help="chapters that run at once (4)")
         sub.add_argument("--locks", type=Path, help=argparse.SUPPRESS)
         sub.set_defaults(command=command)

@@ -62,12 +62,6 @@ def sources(folder):
             yield path, source
 
 
-def wanted_notebooks(folder, repository):
-    """{path of each notebook: its text} for the sources in `folder`."""
-    found = sources(folder)
-    return {path.with_suffix(".ipynb"): notebook_of(text, path.stem, repository, folder) for path, text in found}
-
-
 def differences(folder, wanted):
     """One sentence for each notebook in `folder` that is not as `wanted`."""
     for path, text in wanted.items():
@@ -92,8 +86,9 @@ def main(argv=None):
             target = args.code / path.with_suffix(".ipynb").name
             target.write_text(myst.dumps(myst.cells(text, path.stem)), encoding="utf-8")
         return 0
-    config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
-    wanted = wanted_notebooks(args.folder, config.get("repository", {}))
+    repository = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8")).get("repository", {})
+    found = {path.with_suffix(".ipynb"): text for path, text in sources(args.folder)}
+    wanted = {path: notebook_of(text, path.stem, repository, args.folder) for path, text in found.items()}
     wrong = list(differences(args.folder, wanted))
     if args.check:
         for sentence in wrong:

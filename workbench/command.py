@@ -30,7 +30,6 @@ FIRST_PORT, PORTS = 8888, 50
 
 
 def add_arguments(parser) -> None:
-    """The command's words."""
     parser.add_argument("--port", type=int, help=f"default: the first free one from {FIRST_PORT} on")
     parser.add_argument("--ip", default="127.0.0.1", help="the address to listen on; 0.0.0.0 is all of the machine's")
     parser.add_argument("--no-browser", action="store_true", help="open none, and print the tunnel's line")
@@ -57,8 +56,9 @@ def start(args) -> int:
     """As `run`; a `Refused` where it cannot be."""
     if not (ROOT / "notebooks").is_dir():
         raise Refused("the notebooks are in the repository: clone it and type make lab there")
-    if not args.copies:
-        require("JupyterLab is not installed in this environment", "jupyter", "jupyterlab", "jupytext")
+    if not args.copies and any(find_spec(module) is None for module in ("jupyterlab", "jupytext")):
+        install = f"{machine.pip_command()} install --editable '{ROOT}[jupyter]'"
+        raise Refused(f"JupyterLab is not installed in this environment: {install}.")
     try:
         prepare(args.work)
     except OSError as error:
@@ -88,12 +88,6 @@ def start(args) -> int:
 
     LabApp.launch_instance(options(args.work.resolve(), args.ip, port, browser))
     return 0
-
-
-def require(lacking: str, extra: str, *modules: str) -> None:
-    """A `Refused` that says so where one of the modules is missing; `extra` is what installs them."""
-    if any(find_spec(module) is None for module in modules):
-        raise Refused(f"{lacking}: {machine.pip_command()} install --editable '{ROOT}[{extra}]'.")
 
 
 def prepare(home: Path) -> None:
@@ -188,7 +182,6 @@ def this_machine() -> str:
 
 
 def options(home: Path, ip: str, port: int, browser: bool) -> list[str]:
-    """JupyterLab's command line."""
     words = [
         f"--ServerApp.root_dir={home}",
         f"--ServerApp.ip={ip}",

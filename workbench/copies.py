@@ -114,7 +114,6 @@ def _source(cell: dict) -> str:
 
 
 def title(path: str, content: bytes) -> str:
-    """The first heading."""
     cells = _notebook(content)
     text = content.decode("utf-8", "replace") if cells is None else "\n".join(map(_source, cells))
     return next((line[2:].strip() for line in text.splitlines() if line.startswith("# ")), Path(path).stem)

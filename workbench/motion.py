@@ -50,7 +50,6 @@ class Verdict:
 
     @property
     def sentences(self) -> list[str]:
-        """What the comparison says."""
         if not self.compared:
             return [] if self.findings else ["wanted(x) has no numbers to compare."]
         counts = {"never written": self.unwritten, "NaN": self.nans}

@@ -78,7 +78,6 @@ def reader(text: str, name: str, folder: Path):
 
 
 def dumps(notebook) -> str:
-    """A notebook as the text of its file."""
     return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -159,18 +158,15 @@ def _helpers(file: Path, name: str) -> list[tuple[Path, str]]:
     called = _found(file, name)
     if called is None:  # inherited, or not there
         return []
-    nodes = [node for node in ast.walk(called[1]) if isinstance(node, ast.Call)]
+    nodes = [node for node in ast.walk(called) if isinstance(node, ast.Call)]
     wanted = []
-    if isinstance(found[1], ast.ClassDef) and owner:
-        of_self = [n.func.attr for n in nodes if isinstance(n.func, ast.Attribute) and _is_self(n.func.value)]
+    if isinstance(found, ast.ClassDef) and owner:
+        methods = (node.func for node in nodes if isinstance(node.func, ast.Attribute))
+        of_self = [method.attr for method in methods if ast.unparse(method.value) == "self"]
         wanted = [_method(file, owner, name) for name in ("__init__", "__call__", *of_self) if name != method]
     plain_calls = [node.func.id for node in nodes if isinstance(node.func, ast.Name)]
     wanted += [_function(file, name) for name in plain_calls]
     return list(dict.fromkeys(place for place in wanted if place and place != (file, name)))
-
-
-def _is_self(node) -> bool:
-    return isinstance(node, ast.Name) and node.id == "self"
 
 
 @functools.cache
@@ -179,9 +175,8 @@ def _tree(file: Path) -> ast.Module:
 
 
 def _found(file: Path, name: str):
-    """(file, node) of a class, function or method that a file defines; None where it does not."""
-    node = _named(_tree(file), name)
-    return node and (file, node)
+    """The class, function or method of that name that a file defines; None where it does not."""
+    return _named(_tree(file), name)
 
 
 def _named(node, name: str):
@@ -206,8 +201,7 @@ def _imported(file: Path, name: str) -> Path | None:
 def _function(file: Path, name: str) -> tuple[Path, str] | None:
     """Where a function of the kernels' folder stands that a file defines or imports."""
     home = file if _found(file, name) else _imported(file, name)
-    found = _found(home, name) if home else None
-    return (home, name) if found and isinstance(found[1], ast.FunctionDef) else None
+    return (home, name) if home and isinstance(_found(home, name), ast.FunctionDef) else None
 
 
 def _method(file: Path, owner: str, name: str) -> tuple[Path, str] | None:
@@ -218,7 +212,7 @@ def _method(file: Path, owner: str, name: str) -> tuple[Path, str] | None:
     if found is None:
         home = _imported(file, owner)
         return _method(home, owner, name) if home else None
-    bases = (base.id for base in found[1].bases if isinstance(base, ast.Name))
+    bases = (base.id for base in found.bases if isinstance(base, ast.Name))
     return next(filter(None, (_method(file, base, name) for base in bases)), None)
 
 

@@ -30,7 +30,6 @@ class Outputs(records.Record):
 
     @property
     def origin(self) -> str:
-        """Where and when, as a caption says it."""
         versions = ", ".join(f"{name} {version}" for name, version in self.versions.items())
         return f"{self.device}, driver {self.driver}, {versions}, {self.date}"
 

@@ -62,7 +62,6 @@ NEED_TORCH = ("notebooks/10-measuring", "notebooks/13-into-a-model")
 
 
 def browser_runtime(app):
-    """The module scripts/browser_runtime.py."""
     spec = importlib.util.spec_from_file_location("browser_runtime", Path(app.srcdir, "scripts/browser_runtime.py"))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -78,7 +77,6 @@ def pack_runtime(app):
 
 
 def offer_running(app, pagename, templatename, context, doctree):
-    """Give a chapter or a lab the button Run in this page."""
     manifest = Path(app.outdir, "runtime/manifest.json")
     has_cells = pagename.startswith(("notebooks/", "book/labs/")) and pagename not in NEED_TORCH
     if doctree is None or not has_cells or not manifest.exists():

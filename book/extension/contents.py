@@ -77,7 +77,6 @@ class FillListings(SphinxPostTransform):
         return html
 
     def climb_on(self, name):
-        """The climb as a card was measured."""
         with cards.taken_for(name):
             found = [recorded("softmax", "float32", N=N, ladder=True) for N in LENGTHS]
             if not all(found):  # of a card that is recorded in part
@@ -109,7 +108,6 @@ def card(app, here, name):
 
 
 def minutes(page):
-    """What a page says of its time."""
     found = MINUTES.search(" ".join(p.astext().replace("\n", " ") for p in list(page.findall(nodes.paragraph))[:12]))
     return f"{HOURS.get(found[1], found[1])} minutes" if found else ""
 

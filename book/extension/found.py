@@ -12,6 +12,7 @@ nothing links there.
 """
 
 import datetime
+import functools
 import re
 import shutil
 import subprocess
@@ -48,10 +49,6 @@ def address(app, path=""):
     return f"{base.rstrip('/')}/{quote(path)}" if base else ""
 
 
-def repository(app):
-    return app.config.html_theme_options.get("repository_url", "").rstrip("/")
-
-
 def page_address(app, name):
     return address(app, app.builder.get_target_uri(name))
 
@@ -70,11 +67,12 @@ def title(page):
     return next((found.astext() for found in page.findall(nodes.title)), "")
 
 
-def built_on(app):
+@functools.cache
+def built_on(folder):
     """The day of the commit that the site is built from, or today."""
     command, day = ["git", "log", "-1", "--format=%cs"], ""
     if shutil.which("git"):
-        day = subprocess.run(command, cwd=app.srcdir, capture_output=True, text=True).stdout.strip()
+        day = subprocess.run(command, cwd=folder, capture_output=True, text=True).stdout.strip()
     return datetime.date.fromisoformat(day) if day else datetime.date.today()
 
 
@@ -110,7 +108,8 @@ def tell(app, pagename, templatename, context, doctree):
 
 def foot(app, pagename, context, doctree):
     """Which version this is, and where to answer."""
-    up, url, day = "../" * pagename.count("/"), repository(app), app.built_on
+    url = app.config.html_theme_options.get("repository_url", "").rstrip("/")
+    up, day = "../" * pagename.count("/"), built_on(app.srcdir)
     parts = [f"Version {__version__}, {day.day} {day:%B %Y}", (f"{up}{CHANGELOG}.html", "What changed")]
     if url and doctree is not None:
         version = f"{__version__} of {day.isoformat()}"
@@ -162,14 +161,9 @@ class Citation(SphinxDirective):
         return [nodes.literal_block(text, text, language="bibtex")]
 
 
-def begin(app):
-    app.built_on = built_on(app)
-
-
 def setup(app):
     app.add_directive("citation", Citation)
     app.connect("config-inited", tell_pages_of_repository)
-    app.connect("builder-inited", begin)
     app.connect("html-page-context", tell, priority=450)
     app.connect("html-collect-pages", missing_page)
     app.connect("build-finished", write_files)

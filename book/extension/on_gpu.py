@@ -60,7 +60,6 @@ def show(cell, found, label):
 
 
 def drawn(kind, data):
-    """One output as the page shows it."""
     if kind == "text/html":
         return nodes.container("", html(data), classes=["output", "text_html"])
     if kind == "image/svg+xml":
