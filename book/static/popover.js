@@ -20,10 +20,7 @@ document.addEventListener("DOMContentLoaded", () => {
   }
 
   function make() {
-    box = document.createElement("div");
-    box.className = "qt-popover";
-    box.popover = "manual";
-    box.setAttribute("role", "dialog");
+    box = book.make("div", { className: "qt-popover", popover: "manual", role: "dialog" });
     box.setAttribute("aria-labelledby", "qt-popover-title");
     box.innerHTML = '<p id="qt-popover-title"><strong></strong> <small></small></p><div></div><p><a></a> <button type="button">Close</button></p>';
     box.querySelector("button").addEventListener("click", () => close(true));
@@ -50,11 +47,7 @@ document.addEventListener("DOMContentLoaded", () => {
     title.textContent = section.title;
     page.textContent = section.page === section.title ? "" : section.page;
     const paragraphs = section.text.split("\n\n").slice(0, isTerm(link) ? 3 : 1);
-    box.querySelector("div").replaceChildren(...paragraphs.filter(Boolean).map((text) => {
-      const paragraph = document.createElement("p");
-      paragraph.append(...book.written(text));
-      return paragraph;
-    }));
+    box.querySelector("div").replaceChildren(...paragraphs.filter(Boolean).map((text) => book.make("p", {}, ...book.written(text))));
     more.href = link.href;
     more.target = book.holdsPython() ? "_blank" : "";
     more.textContent = book.holdsPython() ? "Open the page in a new tab" : "Open the page";

@@ -5,15 +5,10 @@ document.addEventListener("DOMContentLoaded", () => {
 
   function begin(form) {
     const input = form.querySelector("input"), inOverlay = wrapper?.contains(form);
-    const list = document.createElement("div"), status = document.createElement("p");
     const most = inOverlay ? 12 : 60;
     input.id = inOverlay ? "search-input" : "search-page-input";
-    list.id = `${input.id}-results`;
-    list.className = "qt-results";
-    list.setAttribute("role", "listbox");
-    list.setAttribute("aria-label", "Sections found");
-    status.className = "qt-search-status";
-    status.setAttribute("role", "status");
+    const list = book.make("div", { id: `${input.id}-results`, className: "qt-results", role: "listbox", ariaLabel: "Sections found" });
+    const status = book.make("p", { className: "qt-search-status", role: "status" });
     for (const [name, value] of Object.entries({ role: "combobox", "aria-autocomplete": "list", "aria-controls": list.id, "aria-expanded": "false" })) {
       input.setAttribute(name, value);
     }
@@ -117,16 +112,11 @@ document.addEventListener("DOMContentLoaded", () => {
   }
 
   function option(section, words, id) {
-    const link = document.createElement("a"), title = document.createElement("strong"), place = document.createElement("small");
-    const snippet = document.createElement("span");
-    Object.assign(link, { id, href: section.url, tabIndex: -1 });
-    link.setAttribute("role", "option");
-    link.setAttribute("aria-selected", "false");
-    title.append(...marked(section.title, words));
-    place.textContent = section.page === section.title ? "" : section.page;
-    snippet.append(...marked(around(section.text.replaceAll("`", "").replace(/\s+/g, " "), words), words));
-    link.append(title, " ", place, snippet);
-    return link;
+    const title = book.make("strong", {}, ...marked(section.title, words));
+    const place = book.make("small", { textContent: section.page === section.title ? "" : section.page });
+    const snippet = book.make("span", {}, ...marked(around(section.text.replaceAll("`", "").replace(/\s+/g, " "), words), words));
+    const properties = { id, href: section.url, tabIndex: -1, role: "option", ariaSelected: "false" };
+    return book.make("a", properties, title, " ", place, snippet);
   }
 
   // The part of a text where the first word stands, about two lines long.
@@ -141,9 +131,7 @@ document.addEventListener("DOMContentLoaded", () => {
     const parts = [], all = new RegExp(words.map((word) => starts(word).source).join("|"), "giu");
     let at = 0;
     for (const match of text.matchAll(all)) {
-      const mark = document.createElement("mark");
-      mark.textContent = match[0];
-      parts.push(text.slice(at, match.index), mark);
+      parts.push(text.slice(at, match.index), book.make("mark", { textContent: match[0] }));
       at = match.index + match[0].length;
     }
     return [...parts, text.slice(at)];

@@ -1,8 +1,15 @@
-// What search.js and popover.js need of the book: its sections, loaded when they are first asked for, and whether Python runs here.
+// What search.js and popover.js need of the book: elements, its sections, loaded when they are first asked for, and whether Python runs here.
 const book = (() => {
   const root = new URL(document.documentElement.dataset.content_root || "./", location.href);
   const here = document.currentScript.src;
   let loading;
+
+  // As in run/make.js, which scripts that are no modules cannot import.
+  function make(tag, properties = {}, ...children) {
+    const made = Object.assign(document.createElement(tag), properties);
+    made.append(...children);
+    return made;
+  }
 
   // [{page, url, title, text}, ...] in the book's order; the names of each are in `byName`: "book/glossary.html#barrier".
   function sections() {
@@ -17,8 +24,7 @@ const book = (() => {
         });
         resolve({ all, byName });
       };
-      const script = document.createElement("script");
-      script.src = new URL("./section-index.js", here).href;
+      const script = make("script", { src: new URL("./section-index.js", here).href });
       script.onerror = () => {
         loading = undefined;
         reject(new Error("the list of sections cannot be loaded"));
@@ -45,13 +51,8 @@ const book = (() => {
 
   // A text of the list, its code as code.
   function written(text) {
-    return text.split("`").map((part, i) => {
-      if (i % 2 === 0) return document.createTextNode(part);
-      const code = document.createElement("code");
-      code.textContent = part;
-      return code;
-    });
+    return text.split("`").map((part, i) => (i % 2 ? make("code", { textContent: part }) : part));
   }
 
-  return { root, sections, nameOf, holdsPython, written };
+  return { make, root, sections, nameOf, holdsPython, written };
 })();

@@ -3,17 +3,12 @@
 // lines, and what each line moved behind it. A line that is longer than the box goes on in its next row.
 
 import { coloured } from "./colours.js";
+import { make } from "./make.js";
 
 export function makeEditor({ parent, text, label, run, changed }) {
-  const box = document.createElement("textarea");
-  Object.assign(box, { className: "qt-editor", value: text, spellcheck: false, autocapitalize: "off" });
-  box.setAttribute("aria-label", label);
+  const box = make("textarea", { className: "qt-editor", value: text, spellcheck: false, autocapitalize: "off", ariaLabel: label });
   box.setAttribute("autocomplete", "off");
-  const [both, marker, copy, numbers, beside] = ["qt-code", "qt-mark", "qt-colours", "qt-lines", "qt-beside"].map((name) => {
-    const made = document.createElement("div");
-    made.className = name;
-    return made;
-  });
+  const [both, marker, copy, numbers, beside] = ["qt-code", "qt-mark", "qt-colours", "qt-lines", "qt-beside"].map((className) => make("div", { className }));
   for (const one of [marker, copy, numbers]) one.setAttribute("aria-hidden", "true");
   marker.hidden = true;
   both.append(marker, copy, box, numbers, beside);
@@ -27,7 +22,7 @@ export function makeEditor({ parent, text, label, run, changed }) {
     const columns = Math.floor((box.clientWidth - parseFloat(paddingLeft) - parseFloat(paddingRight)) / pen.measureText("0").width - 0.02);
     rows = now.split("\n").map((line) => (columns > 0 ? Math.max(1, Math.ceil(line.length / columns)) : 1));
     box.rows = rows.reduce((sum, count) => sum + count);
-    numbers.replaceChildren(...rows.map((_, i) => Object.assign(document.createElement("div"), { textContent: `${i ? "\n" : ""}${i + 1}` })));
+    numbers.replaceChildren(...rows.map((_, i) => make("div", { textContent: `${i ? "\n" : ""}${i + 1}` })));
     both.style.setProperty("--qt-digits", Math.max(2, String(rows.length).length));
     for (const column of [numbers, beside]) [...column.children].forEach((row, i) => (row.style.height = `${1.5 * rows[i]}em`));
   };
@@ -70,15 +65,9 @@ export function makeEditor({ parent, text, label, run, changed }) {
   function tell(lines) {
     let most = 0;
     const rows = now.split("\n").map((_, i) => {
-      const row = document.createElement("div");
-      row.append(...(lines[i + 1] ?? []).flatMap(([kind, words]) => {
-        const told = document.createElement("span");
-        told.className = `qt-${kind}`;
-        told.textContent = words;
-        return [told, " "];
-      }));
-      most = Math.max(most, ...[...row.children].map((told) => told.textContent.length));
-      return row;
+      const told = (lines[i + 1] ?? []).map(([kind, words]) => make("span", { className: `qt-${kind}`, textContent: words }));
+      most = Math.max(most, ...told.map((one) => one.textContent.length));
+      return make("div", {}, ...told.flatMap((one) => [one, " "]));
     });
     beside.replaceChildren(...(most ? rows : []));
     both.style.setProperty("--qt-room", `${most && most + 2}ch`);

@@ -25,9 +25,11 @@ export function clean({ number, text, before, link, shows }) {
   };
 }
 
-function parsed(key) {
+// {} where nothing, or no object, is kept under the key.
+export function parsed(key) {
   try {
-    return JSON.parse(localStorage.getItem(key)) ?? {};
+    const found = JSON.parse(localStorage.getItem(key));
+    return found && typeof found === "object" && !Array.isArray(found) ? found : {};
   } catch {
     return {};
   }

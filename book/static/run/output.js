@@ -1,5 +1,6 @@
 // Shows what comes out of a cell where the built page has its output, with the same look, as it comes.
 
+import { make } from "./make.js";
 import { figure, revive } from "./safe.js";
 
 const LOOKS = {
@@ -75,8 +76,7 @@ function flush(cell) {
 
 function clear(cell) {
   if (!cell.output) {
-    cell.output = document.createElement("div");
-    Object.assign(cell.output, { className: "cell_output docutils container", role: "group", ariaLabel: `Output of cell ${cell.number}` });
+    cell.output = make("div", { className: "cell_output docutils container", role: "group", ariaLabel: `Output of cell ${cell.number}` });
     cell.node.append(cell.output);
   }
   // Where the book folds the output away, the reader who runs this very cell wants to see it.
@@ -105,8 +105,7 @@ function finishText(cell) {
 }
 
 function words(kind, text) {
-  const part = document.createElement("div");
-  part.className = LOOKS[kind];
+  const part = make("div", { className: LOOKS[kind] });
   if (part.classList.contains("qt-note")) {
     part.textContent = text;
     return part;

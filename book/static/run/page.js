@@ -4,6 +4,7 @@ import { makeEditor } from "./editor.js";
 import * as kept from "./kept.js";
 import * as lines from "./lines.js";
 import * as link from "./link.js";
+import { make } from "./make.js";
 import { add, begin, end } from "./output.js";
 import { startPython } from "./safe.js";
 import * as solved from "./solved.js";
@@ -61,9 +62,7 @@ async function prepare() {
   const actions = { all: runAll, stop, link: copyLink, download };
   for (const button of page.bar.querySelectorAll("[data-do]")) button.addEventListener("click", actions[button.dataset.do]);
   lines.watch(document.querySelector("article.bd-article"), (...place) => jump(page.bar, page.base, ...place));
-  page.said = document.createElement("span"); // heard, not seen: beside what it speaks of there are words already
-  page.said.className = "qt-run-said";
-  page.said.setAttribute("aria-live", "polite");
+  page.said = make("span", { className: "qt-run-said", ariaLive: "polite" }); // heard, not seen: beside what it speaks of there are words already
   page.bar.append(page.said);
   addEventListener("storage", ({ key }) => kept.isOurs(key) && told(key));
   addEventListener("pageshow", wakened);
@@ -125,9 +124,7 @@ function placeIn(cell) {
     run: () => run(cell.shownBy ?? cell),
     changed: () => (cell.editor.tell({}), cell.typed()),
   });
-  const tools = document.createElement("div");
-  tools.className = "qt-cell-tools";
-  tools.innerHTML = `<button type="button">Run</button> <span></span>`;
+  const tools = make("div", { className: "qt-cell-tools", innerHTML: `<button type="button">Run</button> <span></span>` });
   [cell.runButton, cell.words] = tools.children;
   cell.runButton.title = "Ctrl-Enter; runs the cells above first that are new, changed or out of date";
   cell.runButton.addEventListener("click", () => (page.running === cell ? stop() : run(cell.shownBy ?? cell)));
@@ -150,9 +147,8 @@ function shown(cell, isTyped) {
 
 // A lab's question that is answered in words: a box to write in takes the place of the paragraph that stands for the answer.
 function placeAnswer(source) {
-  const built = text(source), key = kept.keyOf(built, 0), box = document.createElement("textarea");
-  Object.assign(box, { className: "qt-answer-box", rows: 6, value: kept.read(key).text ?? "", placeholder: built });
-  box.setAttribute("aria-label", "Your answer in words");
+  const built = text(source), key = kept.keyOf(built, 0), value = kept.read(key).text ?? "";
+  const box = make("textarea", { className: "qt-answer-box", rows: 6, value, placeholder: built, ariaLabel: "Your answer in words" });
   box.addEventListener("input", () => kept.write(key, box.value ? { text: box.value } : {}) || notKept());
   [...document.querySelectorAll("article.bd-article p")].find((one) => one.textContent === built).replaceWith(box);
   page.answers.push({ source, box, key });
@@ -189,12 +185,9 @@ function tellLost() {
   if (!page.lost.length) return;
   const count = page.lost.length === 1 ? "a text" : `${page.lost.length} texts`;
   const box = say(`You wrote ${count} for cells that this page no longer has.`);
-  const show = document.createElement("details"), code = document.createElement("pre");
-  show.innerHTML = "<summary>Show</summary>";
   const was = ({ number }) => (number ? `# formerly cell ${number}\n` : "");
-  code.textContent = page.lost.map((record) => was(record) + record.text).join("\n\n\n");
-  show.append(code);
-  box.append(show);
+  const textContent = page.lost.map((record) => was(record) + record.text).join("\n\n\n");
+  box.append(make("details", { innerHTML: "<summary>Show</summary>" }, make("pre", { textContent })));
 }
 
 // Another tab wrote under this key.
@@ -226,10 +219,7 @@ function notKept() {
 
 // A sentence in the bar that stays.
 function say(words) {
-  const box = document.createElement("div");
-  box.className = "qt-run-note";
-  box.setAttribute("role", "status");
-  box.textContent = words;
+  const box = make("div", { className: "qt-run-note", role: "status", textContent: words });
   page.bar.append(box);
   return box;
 }
@@ -287,9 +277,8 @@ async function download() {
   };
   for (const cell of page.cells) if (cell.input) put(cell.source, cell.editor.text());
   for (const { source, box } of page.answers) if (box.value) put(source, box.value);
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([JSON.stringify(notebook, null, 1)], { type: "application/x-ipynb+json" }));
-  link.download = location.pathname.split("/").at(-1).replace(/\.html$/, ".ipynb");
+  const href = URL.createObjectURL(new Blob([JSON.stringify(notebook, null, 1)], { type: "application/x-ipynb+json" }));
+  const link = make("a", { href, download: location.pathname.split("/").at(-1).replace(/\.html$/, ".ipynb") });
   link.click();
   URL.revokeObjectURL(link.href);
   page.words.textContent = `Downloaded: ${link.download}, with what each cell shows now.`;
@@ -449,8 +438,7 @@ function markStale(cell, why) {
   const is = Boolean(why) && hasOutput(cell);
   if (!is && !cell.note) return;
   if (is && !cell.note) {
-    cell.note = document.createElement("p");
-    Object.assign(cell.note, { className: "qt-stale-note", id: `qt-stale-${cell.number}` });
+    cell.note = make("p", { className: "qt-stale-note", id: `qt-stale-${cell.number}` });
     cell.note.innerHTML = '<span></span> <button type="button"></button>';
     cell.note.lastChild.addEventListener("click", () => run(cell));
     cell.output.before(cell.note);

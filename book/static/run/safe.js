@@ -2,6 +2,7 @@
 // leaves for another server. The page's policy (extension/safe.py) forbids both, and here neither is let in.
 
 import "../purify.js";
+import { make } from "./make.js";
 
 const purify = globalThis.DOMPurify(window);
 const RULES = {
@@ -24,8 +25,7 @@ const CALL = /\("(qt-[0-9a-f]{8}(?:-\d+)?)",([^]*)\);$/; // of the function that
 
 // The HTML of an output as a part of the page, without scripts, and with the data of those that draw the book's figures.
 export function figure(html) {
-  const part = document.createElement("div");
-  part.className = "output text_html qt-ran-here";
+  const part = make("div", { className: "output text_html qt-ran-here" });
   const calls = new DOMParser().parseFromString(html, "text/html").querySelectorAll("script[data-draws]");
   part.draws = [...calls].map((script) => [script.dataset.draws, ...(CALL.exec(script.textContent.slice(script.textContent.lastIndexOf('("qt-'))) ?? []).slice(1)]);
   part.append(purify.sanitize(html, RULES));

@@ -1,5 +1,7 @@
 // The sandbox's controls: a kernel to start from, and the shape and type that it runs on.
 
+import { make } from "./make.js";
+
 const STARTS = { copy: "copy", reduce: "reduce", softmax: "softmax" }, DTYPES = ["float32", "float16", "bfloat16"];
 const LINE = /^M, N, dtype = (\d+), (\d+), torch\.(\w+)$/m;
 const MOST = { M: 64, N: 4096 };
@@ -60,9 +62,7 @@ export function startFrom(cell, starts, chosen) {
 }
 
 function controls(cell, html) {
-  const box = document.createElement("div");
-  box.className = "qt-sandbox";
-  box.innerHTML = html;
+  const box = make("div", { className: "qt-sandbox", innerHTML: html });
   cell.node.before(box);
   return box;
 }

@@ -1,5 +1,7 @@
 // Which exercises and checks the reader has solved on this page, kept in the browser for the page "Your path".
 
+import { parsed } from "./kept.js";
+
 const KEY = `quack-tutorial:solved:${location.pathname}`;
 
 // Notes what the verdicts of a cell's run come to, if there are any. What was right once stays so.
@@ -7,7 +9,7 @@ export function note(cell, verdicts) {
   const found = verdict(cell, verdicts);
   if (!found) return;
   try {
-    const all = kept(), former = all[cell.number];
+    const all = parsed(KEY), former = all[cell.number];
     if (former?.right && !found.right) return;
     const check = found.points && cell.source.metadata.nbgrader?.grade_id;
     const title = heading(cell.node) + (check ? `: ${check.replace(/^(check|test)[-_]/, "").replaceAll(/[-_]/g, " ")}` : "");
@@ -15,16 +17,6 @@ export function note(cell, verdicts) {
     localStorage.setItem(KEY, JSON.stringify(all));
   } catch {
     // a browser that keeps nothing
-  }
-}
-
-// {} where somebody else wrote under the key.
-function kept() {
-  try {
-    const all = JSON.parse(localStorage.getItem(KEY));
-    return all && typeof all === "object" && !Array.isArray(all) ? all : {};
-  } catch {
-    return {};
   }
 }
 

@@ -1,17 +1,15 @@
 // Whose text a cell shows, and with it runs: the book's, the reader's, the one that the reader's replaced, or a link's.
 
 import * as kept from "./kept.js";
+import { make } from "./make.js";
 
 const NAMES = { yours: "yours", before: "yours, older", link: "the link's", book: "the book's" };
 const MOST_OLDER = 5; // texts that were replaced, the last first
 
 // `shown` is called after the cell's text is another one, and told whether it was typed; `failed` when the browser does not keep it.
 export function addVersions(cell, place, { shown, failed }) {
-  const box = document.createElement("span"), says = document.createElement("span");
-  box.className = "qt-versions";
-  box.setAttribute("role", "group");
-  box.setAttribute("aria-label", `Whose text cell ${cell.number} shows`);
-  says.className = "qt-whose";
+  const box = make("span", { className: "qt-versions", role: "group", ariaLabel: `Whose text cell ${cell.number} shows` });
+  const says = make("span", { className: "qt-whose" });
   place.append(box, says);
 
   let older = 0; // which of them “yours, older” shows
@@ -147,9 +145,4 @@ export function addVersions(cell, place, { shown, failed }) {
   show(cell.record.text === undefined || cell.record.shows === "book" ? "book" : "yours");
 }
 
-function button(words, clicked) {
-  const made = document.createElement("button");
-  Object.assign(made, { type: "button", textContent: words });
-  made.addEventListener("click", clicked);
-  return made;
-}
+const button = (words, onclick) => make("button", { type: "button", textContent: words, onclick });
