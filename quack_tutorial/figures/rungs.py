@@ -110,7 +110,8 @@ class Rung:
         self.title, self.summary, self.head, self.rows, self.where = title, summary, head, rows, where
 
     def _repr_html_(self) -> str:
-        hyphened = {"measured": "meas&shy;ured", "registers": "regis&shy;ters"}  # so that a phone shows all columns
+        # So that a phone shows all columns.
+        hyphened = {"measured": "meas&shy;ured", "registers": "regis&shy;ters"}
         names = [hyphened.get(name, escape(name)) for name in self.head[1:]]
         head = "".join(f'<th scope="col">{name}</th>' for name in names)
         body = "".join(

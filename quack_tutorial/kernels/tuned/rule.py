@@ -128,7 +128,8 @@ def row_at_once(row, spread):
     """For kernels whose blocks, or clusters, have all of their rows at once."""
     k = int(row.width == 32)
     blocks = row.blocks(spread.block_bytes[k])
-    if not row.has_clusters and row.bytes <= (128 * KB, 192 * KB)[k]:  # as far as 1024 threads have registers for it
+    # As far as 1024 threads have registers for it.
+    if not row.has_clusters and row.bytes <= (128 * KB, 192 * KB)[k]:
         blocks = 1
     if row.bytes > spread.shared_from[k] and (config := in_shared(row, spread)):
         return config
@@ -161,7 +162,8 @@ def in_shared(row, spread):
     threads = threads_for(vectors / spread.piece_held[parts])
     if threads > spread.piece_threads:  # so many that fewer blocks would fit
         threads = min(256, spread.piece_threads)
-    threads = max(32, threads, threads_for(vectors / (18, 32)[k]))  # more vectors of a thread take too many registers
+    # More vectors of a thread take too many registers.
+    threads = max(32, threads, threads_for(vectors / (18, 32)[k]))
     if spread.full and (pieces > 4 or vectors % threads):
         return None
     return Config(threads, threads, pieces, stages=1, blocks_together=int(pieces == 1 and spread.together > 0))
