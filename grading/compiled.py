@@ -33,7 +33,7 @@ from .judgement import Case, Diagnosis, Refused, clean
 from .limits import limit
 
 SECONDS = 60.0  # a right answer takes about one
-LONGEST = 8192  # numbers of a row: a loop over more, unrolled, takes minutes
+LONGEST = 4096  # numbers of a row: a loop over more, unrolled, takes minutes
 WORKER = ("-m", "grading.compiled")
 MOST_BYTES = 4096  # of the line that comes back
 # The code that the DSL makes of a kernel calls the second.

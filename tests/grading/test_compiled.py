@@ -36,7 +36,7 @@ def wrong(text, file="answer.py"):
 @pytest.mark.parametrize("name", [name for name in folders() if lab(name).TARGET])
 def test_a_solution_is_compiled_for_each_shape(name):
     report = grade(name, "answer.py", corpus.answers(folders()[name])["solution"][0], seed=31)
-    told = f"Compiled by CuTe DSL {compiled.DSL_VERSION} for each shape of rows of up to 8,192 numbers."
+    told = f"Compiled by CuTe DSL {compiled.DSL_VERSION} for each shape of rows of up to 4,096 numbers."
     assert report.full and report.compiled == told
     assert report.as_json()["compiled"] == report.compiled and str(report).endswith(report.compiled)
 
