@@ -88,9 +88,8 @@ def telling(rng, right, formulas, *ends) -> list[tuple]:
 
 def wild(rng, rows: int, columns: int) -> np.ndarray:
     """Rows for what only compares numbers: plain, tiny, far below 0, of sizes far apart, low, with several infinities, and of the
-    least steps that subnormal numbers take; in half
-    of the rows the largest number is there just twice: in long rows so many columns apart that one thread has both, and in others
-    so many that two lanes meet in each of the rounds."""
+    least steps that subnormal numbers take; in half of the rows the largest number is there just twice: in long rows so many
+    columns apart that one thread has both, and in others so many that two lanes meet in each of the rounds."""
     x = rng.standard_normal((rows, columns))
     kinds, tied = (rng.permutation((np.arange(rows) + rng.integers(many)) % many) for many in (7, 2))
     for row, kind, twice in zip(x, kinds, tied):
