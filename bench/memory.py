@@ -21,6 +21,7 @@ those of all other points, so that a change of clocks touches all of them alike.
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from dataclasses import dataclass
 
@@ -108,143 +109,95 @@ def compiled_cases():
 
 def points(ruler_alone=False):
     """Every `Point`, or those of `RULER`, the kernels compiled and the tensors made. Needs a GPU."""
-    return (p for p in _points(ruler_alone) if not ruler_alone or p.series in RULER or (p.series, p.name) in RULER)
-
-
-def _points(ruler_alone):
     import torch
 
     from quack_tutorial.compiler import compile_for
 
-    run = {
-        name: compile_for(kernel, *specs)
-        for name, kernel, specs in compiled_cases()
-        if not ruler_alone or name.startswith(RULER_KERNELS)
-    }
-    of = {name: kernel for name, kernel, _ in compiled_cases()}
+    of = {name: (kernel, specs) for name, kernel, specs in compiled_cases()}
+    wanted = [name for name in of if not ruler_alone or name.startswith(RULER_KERNELS)]
+    run = {name: compile_for(of[name][0], *of[name][1]) for name in wanted}
 
     def empty(*shape, dtype=torch.float32):
         return torch.empty(*shape, dtype=dtype, device="cuda")
+
+    def point(series, name, kernel, tensors, count, each=None, facts=(), difference=True, prepare=None):
+        """A point of so many times `count` turns of a kernel, whose units are `each`, by default the turns."""
+        start = lambda k: run[kernel](*tensors, *([k * count] if count else ()))  # noqa: E731
+        return Point(series, name, dict(facts), start, each or count, difference, prepare)
 
     device = torch.cuda.get_device_properties()
     sms, l2_bytes = device.multi_processor_count, int(OF_L2 * device.L2_cache_size)
     number = empty(1, dtype=torch.int32)
     x = torch.randn(STREAM_BYTES // 4, device="cuda")
     steps = 65536
-
-    def latency(name, *tensors, count=steps, each=None):
-        return Point("latency", name, {}, lambda k: run[name](*tensors, k * count), each or count, True)
-
     small = _chain(4096 * 4)
-    for space in ("shared", "peer"):
-        yield latency(f"chase {space}", small, number)
-    for operation in ("shuffle", "multiply-add"):
-        yield latency(operation, x[:32], empty(32))
-    for threads in (32, 256, 1024):
-        yield latency(f"barrier {threads}", number)
+    waits = {f"chase {space}": (small, number) for space in ("shared", "peer")}
+    waits |= {operation: (x[:32], empty(32)) for operation in ("shuffle", "multiply-add")}
+    waits |= {f"barrier {threads}": (number,) for threads in (32, 256, 1024)} | {"ping-pong": (number,)}
+    for name, tensors in waits.items():
+        yield point("latency", name, name, tensors, steps)
     for case in CLUSTERS:
         facts = dict(zip(("release", "blocks", "threads"), case))
         name = f"{'release' if facts['release'] else 'relaxed'} {facts['blocks']} x {facts['threads']}"
-        yield Point("cluster", name, facts, lambda k, n=f"cluster {case}": run[n](number, k * 8192), 8192, True)
+        yield point("cluster", name, f"cluster {case}", (number,), 8192, facts=facts)
     cycle = _chain(kernels.Reread.LINES * 128)
     for barrier in kernels.Reread.BARRIERS:
         each = 1024 * kernels.Reread.LINES
-        yield Point("reread", barrier, {}, lambda k, n=f"reread {barrier}": run[n](cycle, number, k * 1024), each, True)
-    yield latency("ping-pong", number)
+        yield point("reread", barrier, f"reread {barrier}", (cycle, number), 1024, each)
     for nbytes in FOOTPRINTS:
         chain = _chain(nbytes)
-
-        def follow(k, chain=chain):
-            run["chase global"](chain, number, k * 8192)
 
         def once_around(chain=chain, lines=nbytes // 128):
             run["chase global"](chain, number, lines)
 
         warm = once_around if nbytes <= 64 << 20 else None  # what is longer is never there again
-        yield Point("chase", str(nbytes), {"bytes": nbytes}, follow, 8192, True, warm)
-    for width in WIDTHS:
-        for loads in LOADS:
-            kernel = of[f"stream {width} x {loads}"]
-            part = x[: len(x) // kernel.chunk * kernel.chunk]
-            for threads in THREADS:
-                if threads == max(THREADS) and width * loads > 64:
-                    continue  # so many threads have 32 registers each
-                sums = empty(sms * threads // 128, 128)
-                facts = {"vector_bytes": width, "loads": loads, "threads_per_sm": threads}
-                facts["bytes_in_flight_per_sm"] = width * loads * threads
-                yield Point(
-                    "in flight",
-                    f"{width} x {loads} x {threads}",
-                    facts,
-                    lambda k, n=f"stream {width} x {loads}", p=part, s=sums: run[n](p, s, k),
-                    part.numel() * 4,
-                    False,
-                )
-    for form in kernels.LoopSum.FORMS:
-        for threads in THREADS:
-            sums = empty(sms * threads // 128, 128)
-            part = x[: len(x) // (16 * sums.numel()) * 16 * sums.numel()]
-            yield Point(
-                "written",
-                f"{form}, {threads}",
-                {"form": form, "threads_per_sm": threads},
-                lambda k, n=form, p=part, s=sums: run[n](p, s, k),
-                part.numel() * 4,
-                False,
-            )
+        facts = {"bytes": nbytes}
+        yield point("chase", str(nbytes), "chase global", (chain, number), 8192, facts=facts, prepare=warm)
+
+    def stream(series, name, kernel, part, sums, count, facts):
+        return point(series, name, kernel, (part, sums), count, part.numel() * 4, facts, difference=False)
+
+    for width, loads, threads in itertools.product(WIDTHS, LOADS, THREADS):
+        if threads == max(THREADS) and width * loads > 64:
+            continue  # so many threads have 32 registers each
+        name = f"stream {width} x {loads}"
+        part = x[: len(x) // of[name][0].chunk * of[name][0].chunk]
+        facts = {"vector_bytes": width, "loads": loads, "threads_per_sm": threads}
+        facts["bytes_in_flight_per_sm"] = width * loads * threads
+        sums = empty(sms * threads // 128, 128)
+        yield stream("in flight", f"{width} x {loads} x {threads}", name, part, sums, 1, facts)
+    for form, threads in itertools.product(kernels.LoopSum.FORMS, THREADS):
+        sums = empty(sms * threads // 128, 128)
+        part = x[: len(x) // (16 * sums.numel()) * 16 * sums.numel()]
+        facts = {"form": form, "threads_per_sm": threads}
+        yield stream("written", f"{form}, {threads}", form, part, sums, 1, facts)
     for case in ATOMICS:
-        kernel, turns = of[f"atomics {case}"], 64
+        kernel, turns = of[f"atomics {case}"][0], 64
         total, warps = torch.zeros(kernel.size, device="cuda"), kernel.blocks * kernel.threads // 32
-        yield Point(
-            "atomic",
-            "{} x {} x {}".format(*case),
-            dict(zip(("words", "apart", "groups"), case)) | {"warps": warps},
-            lambda k, n=f"atomics {case}", t=total, r=turns: run[n](t, k * r),
-            turns * warps,
-            True,
-        )
+        facts = dict(zip(("words", "apart", "groups"), case)) | {"warps": warps}
+        name = "{} x {} x {}".format(*case)
+        yield point("atomic", name, f"atomics {case}", (total,), turns, turns * warps, facts)
     sums = empty(sms * 8, 256)
     for stride, offset in [(s, 0) for s in STRIDES] + [(1, o) for o in OFFSETS[1:]]:
-        requests = (len(x) - offset) // (sums.numel() * stride) // 8 * 8
-        yield Point(
-            "stride",
-            f"{stride} + {offset}",
-            {"stride_words": stride, "offset_words": offset, "requests": requests * sums.numel() // 32},
-            lambda k, n=f"strided {stride} + {offset}", s=sums, r=requests: run[n](x, s, r),
-            requests * sums.numel() // 32,
-            False,
-        )
+        each = (len(x) - offset) // (sums.numel() * stride) // 8 * 8
+        requests, name = each * sums.numel() // 32, f"{stride} + {offset}"
+        facts = {"stride_words": stride, "offset_words": offset, "requests": requests}
+        yield point("stride", name, f"strided {name}", (x, sums), each, requests, facts, difference=False)
     for stride in CONFLICTS:
-        out = empty(1024)
-        yield Point(
-            "conflict",
-            str(stride),
-            {"stride_words": stride},
-            lambda k, n=f"conflict {stride}", o=out: run[n](x, o, k * steps),
-            steps * 32 * kernels.SharedReads.in_flight,
-            True,
-        )
+        each, facts = steps * 32 * kernels.SharedReads.in_flight, {"stride_words": stride}
+        yield point("conflict", str(stride), f"conflict {stride}", (x, empty(1024)), steps, each, facts)
     sums = empty(sms * 4, kernels.ReadsBeside.threads)
     part = x[: len(x) // kernels.ReadsBeside.chunk * kernels.ReadsBeside.chunk]
     for stride in BESIDE:
         facts = {"stride_words": stride, "reads": kernels.ReadsBeside.reads, "loads": kernels.ReadsBeside.loads}
-        yield Point(
-            "beside",
-            str(stride),
-            facts,
-            lambda k, n=f"beside {stride}", p=part, s=sums: run[n](p, s),
-            part.numel() * 4,
-            False,
-        )
+        yield stream("beside", str(stride), f"beside {stride}", part, sums, 0, facts)
     sums = empty(sms, 1024)
     for name in ("shared stream", "peer stream"):
-        nbytes = 16 * sums.numel() * steps
-        yield Point("level", name, {}, lambda k, n=name, s=sums: run[n](x, s, k * steps), nbytes, True)
-    kernel = of["stream 16 x 4"]
-    part, sums = x[: l2_bytes // 4 // kernel.chunk * kernel.chunk], empty(sms * 16, 128)
-    yield Point(
-        "level", "L2", {}, lambda k, p=part, s=sums: run["stream 16 x 4"](p, s, k * 40), part.numel() * 4 * 40, True
-    )
+        yield point("level", name, name, (x, sums), steps, 16 * sums.numel() * steps)
+    name = "stream 16 x 4"
+    chunk = of[name][0].chunk
+    part, sums = x[: l2_bytes // 4 // chunk * chunk], empty(sms * 16, 128)
+    yield point("level", "L2", name, (part, sums), 40, part.numel() * 4 * 40)
 
 
 def _chain(nbytes: int):
@@ -283,7 +236,7 @@ def measure(ruler_alone=False) -> tuple[dict, list[dict]]:
 
     from bench.worker import describe
 
-    chosen = list(points(ruler_alone))
+    chosen = [p for p in points(ruler_alone) if not ruler_alone or p.series in RULER or (p.series, p.name) in RULER]
     found = samples(chosen)
     torch.cuda.synchronize()
     rows = [
