@@ -8,7 +8,6 @@ which one measures while others compile (see `gpu_lock`).
 
 from __future__ import annotations
 
-import functools
 import sys
 import time
 from argparse import Namespace
@@ -108,12 +107,17 @@ def measure(args, keys, providers, kept, driver, start=sweep.Worker) -> int:
     if not todo:
         return 0
     earlier = dict(kept)
-    refuse = functools.partial(refuse_others, args, earlier, driver)
     began, failed, done, kept = time.monotonic(), 0, 0, dict(kept)
     started = []  # what a worker says about the device is known when the first one has started
 
     def start_and_note(**more):
-        worker = started_unless(refuse, start, **more)
+        """A worker, ended again where its machine is another one: nothing is measured that could not be kept."""
+        worker = start(**more)
+        try:
+            refuse_others(args, earlier, driver, worker.machine)
+        except RecordError:
+            worker.close()
+            raise
         started.append(worker.machine)
         return worker
 
@@ -173,17 +177,6 @@ def refuse_others(args, kept, driver: str | None, machine: dict) -> None:
         fresh = new_record(args, operation, machine, driver)
         if other := difference(record, fresh):
             raise RecordError(f"{path_of(args, operation)} is of another machine or version ({other})")
-
-
-def started_unless(refuse, start, **more):
-    """A worker, ended again if `refuse` raises for its machine: nothing is compiled or measured that could not be kept."""
-    worker = start(**more)
-    try:
-        refuse(worker.machine)
-    except RecordError:
-        worker.close()
-        raise
-    return worker
 
 
 def requested_operations(args) -> tuple[str, ...]:

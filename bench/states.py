@@ -7,16 +7,12 @@ turn does not disturb the next.
 
 from __future__ import annotations
 
-import os
-import queue
 import random
 import sys
-import threading
 import time
-from dataclasses import asdict
 
 from bench.asked import command_line, on_a_gpu
-from bench.sweep import COMPILE_THREADS, LOCK, Worker, WorkerDied, one_folder
+from bench.sweep import Worker, measure_cells
 from quack_tutorial import records
 from quack_tutorial.hardware import ITEM_BYTES
 from quack_tutorial.records.cells import CellKey, bytes_moved
@@ -39,6 +35,7 @@ MODELS = (2560, 2880, 3584, 5120, 6144, 6656, 7168, 12288, 14336, 18432, 20480, 
 WRITTEN_BYTES, TERMS = 256 << 20, 64  # of the write, and of the product that makes 16-bit logits
 LEAST_BYTES, MOST_BYTES = 32 << 20, 640 << 20  # of a matrix
 TAKES, ROUNDS = 2, 7
+OPTIONS = ("seed", "cells", "workers", "limit-s", "out")
 
 
 def drawn(seed: int, count: int) -> list[CellKey]:
@@ -147,51 +144,12 @@ def serve() -> int:
     from bench.peers import PROVIDERS as KERNELS
 
     def measure(request, announce):
-        key = CellKey(**request)
+        key = CellKey(**request["cell"])
         there = CALLS.get(key.operation) or KERNELS[key.operation]
-        us = measured(key, {name: there[name] for name in PROVIDERS if name in there})
-        return {**request, "config": ours.config_label(key.operation, "ours", key.dtype, key.N), "us": us}
+        us = measured(key, {name: there[name] for name in request["providers"] if name in there})
+        return {**request["cell"], "config": ours.config_label(key.operation, "ours", key.dtype, key.N), "us": us}
 
     return worker.serve(measure, worker.IMPORTED)
-
-
-def answers(requests, command, workers: int, limit_s: float | None = None):
-    """What so many processes on one GPU answer to the requests, as it comes; no request is sent after `limit_s`.
-
-    What a process says of its machine comes first. A request that ends its process is left out, and said.
-    """
-    left, found, began, taking = iter(requests), queue.Queue(), time.monotonic(), threading.Lock()
-
-    def next_request():
-        with taking:
-            late = limit_s is not None and time.monotonic() - began > limit_s
-            return None if late else next(left, None)
-
-    def serve_one(folder):
-        more = {LOCK: f"{folder}/gpu", COMPILE_THREADS: str(max(1, (os.cpu_count() or 1) // workers))}
-        process = None
-        try:
-            while (request := next_request()) is not None:
-                try:
-                    process = process or Worker(command, more=more)
-                    found.put(process.machine)
-                    found.put(process.measure(request))
-                except WorkerDied as died:
-                    print(f"{request}: {died}", file=sys.stderr)
-                    if process:
-                        process.close()
-                    process = None
-        finally:
-            if process:
-                process.close()
-            found.put(None)
-
-    with one_folder() as folder:
-        for _ in range(workers):
-            threading.Thread(target=serve_one, args=(folder,), daemon=True).start()
-        for _ in range(workers):
-            while (one := found.get()) is not None:
-                yield one
 
 
 def add_arguments(parser):
@@ -204,7 +162,7 @@ def add_arguments(parser):
     )
     parser.add_argument("--cells", type=int, default=224, help="how many (default: %(default)s)")
     parser.add_argument("--workers", type=int, default=12, help="processes that share the GPU (default: %(default)s)")
-    parser.add_argument("--limit-s", type=float, metavar="S", help="begin no cell after S seconds")
+    parser.add_argument("--limit-s", type=float, metavar="S", help="stop between cells after about S seconds")
     parser.add_argument("--out", metavar="FILE", help="keep the record in this file")
 
 
@@ -213,23 +171,29 @@ def run(args, found) -> int:
     """Measure, and print each cell that is behind its best peer; 2 without a GPU."""
     from quack_tutorial.records.states import Cell
 
-    rows, device = [], None
-    command = [sys.executable, "-m", "bench.states"]
-    for one in answers(map(asdict, drawn(args.seed, args.cells)), command, args.workers, args.limit_s):
-        if "us" not in one:
-            device = one
-            continue
-        rows.append(one)
-        cell = Cell(**one)
-        behind = {state: round(cell.over_best_peer(state), 3) for state in cell.us}
-        if min(behind.values()) < 0.995:
-            print(f"{cell.operation} {cell.dtype} {cell.M} x {cell.N} {cell.config}: {behind}", flush=True)
-        if args.out:
-            line = command_line(args, ["states"], ["seed", "cells", "workers", "limit-s", "out"])
-            records.save(
-                args.out,
-                records.stamped(device, found.driver, line) | {"seed": args.seed, "takes": TAKES, "cells": rows},
-            )
+    rows, machines = [], []
+
+    def start(**more):
+        machines.append((worker := Worker([sys.executable, "-m", "bench.states"], **more)).machine)
+        return worker
+
+    keys, line = drawn(args.seed, args.cells), command_line(args, ["states"], OPTIONS)
+    try:
+        for one in measure_cells(keys, PROVIDERS, limit_s=args.limit_s, start=start, workers=args.workers, made=dict):
+            if one.cell is None:
+                print(f"{one.key}: {one.message}", file=sys.stderr)
+                continue
+            rows.append(one.cell)
+            cell = Cell(**one.cell)
+            behind = {state: round(cell.over_best_peer(state), 3) for state in cell.us}
+            if min(behind.values()) < 0.995:
+                print(f"{cell.operation} {cell.dtype} {cell.M} x {cell.N} {cell.config}: {behind}", flush=True)
+            if args.out:
+                head = records.stamped(machines[0], found.driver, line)
+                records.save(args.out, head | {"seed": args.seed, "takes": TAKES, "cells": rows})
+    except RuntimeError as error:  # no worker starts
+        print(f"states: {error}", file=sys.stderr)
+        return 1
     print(f"{len(rows)} cells")
     return 0
 

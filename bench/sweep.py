@@ -158,16 +158,19 @@ def measure_cells(
     start=Worker,
     workers=1,
     series="peers",
+    made=None,
 ) -> Iterator[Measured]:
     """Measure `keys` with so many `workers`, which take turns on the GPU (see `gpu_lock`); results come as they are ready.
 
     Stops between two cells when the next would probably end after `limit_s`. `start` makes a worker. `providers` are
-    names, or a function from a key to names. RuntimeError when a worker does not even start.
+    names, or a function from a key to names. `made` gives what comes of a worker's dictionary, by default a `Cell`. RuntimeError
+    when a worker does not even start.
     """
     names = providers if callable(providers) else lambda key: providers
     asked = {"rounds": rounds, "do_bench": do_bench, "series": series}
     with one_folder() as folder:
         sweep = _Sweep(deque(keys), names, asked, limit_s, on_step, start, workers, folder)
+        sweep.made = made or sweep.cell_from
         threads = [threading.Thread(target=sweep.serve, args=(place,), daemon=True) for place in range(workers)]
         for thread in threads:
             thread.start()
@@ -274,7 +277,7 @@ class _Sweep:
                     self.begin(place)
                 asked = {"cell": asdict(key), "providers": list(self.names(key)), "crashed": crashed, "alone": alone}
                 answer = self.workers[place].measure(asked | self.asked, lambda what: self.on_step(key, what))
-                cell = self.cell_from(answer)
+                cell = self.made(answer)
             except WorkerDied as died:
                 self.end(place)
                 self.begin(place)
