@@ -9,7 +9,7 @@
 | ours, quarters   | the same, a quarter of the rows at a time                                                        |
 | torch, in pieces | `torch.nn.functional.linear_cross_entropy`, in the chunks that its "auto" takes                  |
 | Liger            | in pieces: its fused linear cross-entropy                                                        |
-| QuACK            | in pieces of 4,096 rows: its chunked linear cross-entropy, not tuned unless asked                 |
+| QuACK            | in pieces of 4,096 rows: its chunked linear cross-entropy, not tuned                              |
 | matrix products  | the three that each way needs at least, and no loss                                              |
 
 Kept of each: `samples_ms`, taken in turns with the others'; `peak_bytes`, the most that torch's allocator gave out beside the
@@ -58,14 +58,14 @@ def liger(hidden, weight, target):
     return LigerFusedLinearCrossEntropyFunction.apply(hidden, weight, target)[0]
 
 
-def quack(hidden, weight, target, tuned=False):
+def quack(hidden, weight, target):
     """The mean loss by QuACK's chunked linear cross-entropy."""
     from quack.linear_cross_entropy import chunked_linear_cross_entropy
 
-    return chunked_linear_cross_entropy(hidden, weight, target, tuned=tuned, use_scaled_exp=False)
+    return chunked_linear_cross_entropy(hidden, weight, target, tuned=False, use_scaled_exp=False)
 
 
-def ways(device, tuned=False) -> dict:
+def ways(device) -> dict:
     """Name -> (hidden, weight, target) -> the mean loss."""
     found = {
         "stock": stock,
@@ -76,7 +76,7 @@ def ways(device, tuned=False) -> dict:
     }
     if device == "cuda":
         found["torch.compile"] = torch.compile(stock, dynamic=False)
-        found |= {"Liger": liger, "QuACK": lambda *args: quack(*args, tuned=tuned)}
+        found |= {"Liger": liger, "QuACK": quack}
     return found
 
 
@@ -96,7 +96,7 @@ def reference(hidden, weight, target, piece=1024):
     return loss, dhidden, dweight
 
 
-def measure(tokens, width, words, clock, device="cuda", dtype=torch.bfloat16, tuned=False) -> dict:
+def measure(tokens, width, words, clock, device="cuda", dtype=torch.bfloat16) -> dict:
     """One shape: of each way its samples, memory and errors, or why it failed."""
     draw = torch.Generator(device).manual_seed(0)
     hidden = torch.randn(tokens, width, generator=draw, device=device).to(dtype).requires_grad_()
@@ -113,7 +113,7 @@ def measure(tokens, width, words, clock, device="cuda", dtype=torch.bfloat16, tu
         loss.backward()
         return loss.detach()
 
-    for name, loss_of in ways(device, tuned).items():
+    for name, loss_of in ways(device).items():
         try:
             loss = step(loss_of)  # compiles
             far = [
@@ -166,9 +166,6 @@ class Clock:
 def add_arguments(parser):
     """Declare what `quack-tutorial head` takes."""
     parser.add_argument("--tokens", default=str(TOKENS), help="rows of the logits (default: %(default)s)")
-    parser.add_argument(
-        "--tuned", action="store_true", help="let QuACK try its configurations first, which takes minutes"
-    )
     parser.add_argument("--out", metavar="FILE", help="keep the record in this file, from the first shape on")
 
 
@@ -178,11 +175,11 @@ def run(args, found) -> int:
     from bench.worker import describe
 
     (tokens,) = numbers(args.tokens, "--tokens")
-    line = command_line(args, ["head"], ["tokens", "tuned", "out"])
+    line = command_line(args, ["head"], ["tokens", "out"])
     record = records.stamped(describe(), found.driver, line) | {"shapes": []}
     for width, words in SHAPES:
         torch._dynamo.reset()
-        record["shapes"].append(measure(tokens, width, words, Clock(), tuned=args.tuned))
+        record["shapes"].append(measure(tokens, width, words, Clock()))
         torch.cuda.empty_cache()
         print(said(record["shapes"][-1]), flush=True)
         if args.out:

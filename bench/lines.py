@@ -367,7 +367,6 @@ def add_arguments(parser):
     )
     parser.add_argument("--html", metavar="PAGE", help="write the figure of your kernel as a page")
     parser.add_argument("--out", metavar="FOLDER", help="keep the record of the ladders in this folder")
-    parser.add_argument("--only", help="these operations alone, separated by commas")
     parser.add_argument("--resume", action="store_true", help="skip the operations that FOLDER has")
     parser.add_argument("--limit-s", type=float, default=1e9, help="start no operation after so many seconds")
 
@@ -382,18 +381,14 @@ def run(args) -> int:
             file=sys.stderr,
         )
         return 2
-    return _record_all(args)
+    try:
+        return recorded(args)
+    except NotProfiled as error:
+        print(f"lines: {error}", file=sys.stderr)
+        return 1
 
 
 @on_a_gpu
-def _record_all(args, found) -> int:
-    try:
-        return recorded(args, found)
-    except (NotProfiled, ValueError) as error:
-        print(f"lines: {error}", file=sys.stderr)
-        return 1 if isinstance(error, NotProfiled) else 2
-
-
 def recorded(args, found) -> int:
     """A file of each operation."""
     from bench.worker import describe
@@ -423,13 +418,10 @@ def path_of(args, operation: str) -> Path:
 
 
 def todo(args) -> list[str]:
-    """The operations that are asked for and not there; ValueError for one that does not exist."""
+    """The operations that are not there."""
     from quack_tutorial.operations import OPERATIONS
 
-    wanted = args.only.split(",") if args.only else list(OPERATIONS)
-    if unknown := [operation for operation in wanted if operation not in OPERATIONS]:
-        raise ValueError(f"--only: there is no {unknown[0]!r}; there are {', '.join(OPERATIONS)}")
-    return [operation for operation in wanted if not (args.resume and path_of(args, operation).exists())]
+    return [operation for operation in OPERATIONS if not (args.resume and path_of(args, operation).exists())]
 
 
 def left(args) -> int:

@@ -187,7 +187,6 @@ def parse(text: str, said: str = "") -> list[dict]:
 def add_arguments(parser):
     """Declare what `quack-tutorial profile` takes."""
     parser.add_argument("--out", help="keep the record in this file")
-    parser.add_argument("--only", help="cases whose description has this text, such as softmax or ': ours'")
     parser.add_argument("--limit-s", type=float, default=1e9, help="start no case after so many seconds")
     parser.add_argument("--resume", action="store_true", help="go on with the record in --out: skip the cases it holds")
 
@@ -214,7 +213,7 @@ def run(args, found) -> int:
     }
     started, done = time.monotonic(), [entry["case"] for entry in kept]
     for case in CASES:
-        if case.__dict__ in done or (args.only and args.only not in str(case)):
+        if case.__dict__ in done:
             continue
         if time.monotonic() - started > args.limit_s:
             print(f"{case}: left, the time is up")

@@ -21,14 +21,12 @@ attention a mask, which costs more than `is_causal`; variants named "no mask" us
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from importlib import metadata
-from pathlib import Path
 
 from bench.asked import command_line, on_a_gpu
 from quack_tutorial import records
@@ -229,64 +227,34 @@ def _kernels(run, data, lr):
 
 def add_arguments(parser):
     """Declare what `quack-tutorial model` takes."""
-    parser.add_argument("--out", help="keep the record in this file; variants that it holds already stay in it")
+    parser.add_argument("--out", help="keep the record in this file")
     parser.add_argument(
         "--of", choices=MODELS, default="own", help="the model: chapter 13's own, or Hugging Face's Llama"
     )
-    parser.add_argument(
-        "--only",
-        metavar="NAME",
-        action="append",
-        choices=VARIANTS | LLAMA_VARIANTS,
-        help="one of: %(choices)s (may be repeated)",
-    )
-    parser.add_argument("--steps", type=_steps, help="steps of training (default: 200, of a Llama 40)")
-
-
-def _steps(text) -> int:
-    if int(text) <= 2 * WARM_STEPS:
-        raise argparse.ArgumentTypeError(f"{text} are too few, {2 * WARM_STEPS + 1} are the least")
-    return int(text)
 
 
 @on_a_gpu
 def run(args, found) -> int:
-    """Train every variant and print what each took; 1 where one failed, 2 without a GPU or such a variant."""
+    """Train every variant and print what each took; 1 where one failed, 2 without a GPU."""
     variants, sizes = MODELS[args.of]
-    names = args.only or list(variants)
-    if unknown := [name for name in names if name not in variants]:
-        print(f"--of {args.of} has no {'; '.join(unknown)}: it has {'; '.join(variants)}", file=sys.stderr)
-        return 2
-    sizes = replace(sizes, steps=args.steps or sizes.steps)
-    record, trained = None, []
-    for name in names:
+    line = command_line(args, ["model"], ["of", "out"])
+    head, trained = None, []
+    for name in variants:
         trained.append(in_own_process(name, sizes))
         described = trained[-1].pop("machine", None)
         print(sentence(trained[-1]), flush=True)
-        if described:
-            record = record or merged(args, described | {"driver": found.driver, "sizes": asdict(sizes)})
-        if record is None:  # nothing has said yet what machine this is
-            continue
-        again = {variant["name"] for variant in trained}
-        kept = [v for v in record["variants"] if v["name"] not in again]
-        record["variants"] = sorted(kept + trained, key=lambda v: list(variants).index(v["name"]))
-        if args.out:
-            records.save(args.out, record)
+        if described and not head:
+            head = described | {"driver": found.driver, "sizes": asdict(sizes)}
+            head |= {"date": records.minute(), "command": line}
+        if args.out and head:
+            records.save(args.out, head | {"variants": trained})
     return int(any(variant["status"] != "ok" for variant in trained))
 
 
-def merged(args, head: dict) -> dict:
-    """The record to add to: what is in the file if it is of the same sizes, device and versions, or a new one."""
-    if args.out and Path(args.out).exists():
-        kept = records.read(args.out, "variants")
-        if all(kept.get(key) == value for key, value in head.items()):
-            return kept
-    return head | {"date": records.minute(), "command": command_line(args, ["model"], ["of", "out"]), "variants": []}
-
-
-def in_own_process(name: str, sizes: Sizes, python=(sys.executable, "-m", "bench.training")) -> dict:
+def in_own_process(name: str, sizes: Sizes) -> dict:
     """Train one variant in a process of its own; a status of "failed" with the last line of its errors if it ends badly."""
-    done = subprocess.run([*python, name, json.dumps(asdict(sizes))], capture_output=True, text=True)
+    command = [sys.executable, "-m", "bench.training", name, json.dumps(asdict(sizes))]
+    done = subprocess.run(command, capture_output=True, text=True)
     lines = done.stdout.strip().splitlines()
     if done.returncode == 0 and lines:
         return json.loads(lines[-1])
@@ -305,24 +273,16 @@ def sentence(variant: dict) -> str:
     return f"{variant['name']}: {settled_ms(variant['step_ms']):.2f} ms a step{peak}, {last}"
 
 
-def main(argv=None) -> int:
+def main(name: str, sizes: str) -> None:
     """Train one variant in this process and print it as JSON, with the machine; for `in_own_process`."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("name")
-    parser.add_argument("sizes", type=json.loads)
-    parser.add_argument("--device", default="cuda")
-    args = parser.parse_args(argv)
-    sizes = Sizes(**args.sizes)
-    variant = train_variant(args.name, sizes, args.device)
-    if args.device == "cuda":
-        from bench.worker import describe
+    from bench.worker import describe
 
-        variant["machine"] = describe()
-        if sizes.of == "llama":
-            variant["machine"]["versions"]["transformers"] = metadata.version("transformers")
+    sizes = Sizes(**json.loads(sizes))
+    variant = train_variant(name, sizes) | {"machine": describe()}
+    if sizes.of == "llama":
+        variant["machine"]["versions"]["transformers"] = metadata.version("transformers")
     print(json.dumps(variant))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(*sys.argv[1:])
