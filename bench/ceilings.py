@@ -22,23 +22,9 @@ from bench.sweep import SWEEPS
 from quack_tutorial import timing
 from quack_tutorial.records.cells import UNSWEPT
 
-# 32-bit words a block, warps: 16 to 128 bytes a thread
-SHAPES = (
-    (256, 2),
-    (512, 2),
-    (512, 4),
-    (1024, 2),
-    (1024, 4),
-    (1024, 8),
-    (2048, 4),
-    (2048, 8),
-    (2048, 16),
-    (4096, 4),
-    (4096, 8),
-    (4096, 16),
-    (8192, 8),
-    (8192, 16),
-)
+# 32-bit words a block: warps, 16 to 128 bytes a thread
+WARPS = {256: (2,), 512: (2, 4), 1024: (2, 4, 8), 2048: (4, 8, 16), 4096: (4, 8, 16), 8192: (8, 16)}
+SHAPES = tuple((words, warps) for words, each in WARPS.items() for warps in each)
 KEPT = 4  # how many of the sweep's best are timed in turn with the providers; the quickest of them is the ceiling
 HINTS = (("", ""), ("", ".cs"), ("evict_first", ".cs"), ("evict_last", ""))  # of loads and stores
 ALIKE = 0.05  # sizes of one pattern that differ by less share a sweep within a process

@@ -238,17 +238,8 @@ def floor(candidate):
     return f"{copy / found:.0f} times as fast as a copy" if found < copy / 2 else None
 
 
-CHECKS: dict[str, Callable] = {
-    "poison": poison,
-    "fresh numbers": fresh_numbers,
-    "float64": float64,
-    "other sizes": other_sizes,
-    "hard numbers": hard_numbers,
-    "inputs kept": inputs_kept,
-    "own clock": own_clock,
-    "own work": own_work,
-    "floor": floor,
-}
+_IN_TURN = poison, fresh_numbers, float64, other_sizes, hard_numbers, inputs_kept, own_clock, own_work, floor
+CHECKS: dict[str, Callable] = {check.__name__.replace("_", " "): check for check in _IN_TURN}
 
 
 def caught(make, checks=None) -> dict[str, str]:

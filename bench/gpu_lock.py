@@ -97,48 +97,37 @@ def give_while_compiling(lock: GpuLock) -> None:
         (type(benchmarking.benchmarker), "benchmark_gpu"),
     )
     for owner, name in uses_the_gpu:
-        _replace(owner, name, _alone, lock)
+        _replace(owner, name, lock, held=True)
     if cute := sys.modules.get("cutlass.cute"):  # a worker has imported it by now, where it is
-        _replace(type(cute.compile), "_compile", _meanwhile, lock)
+        _replace(type(cute.compile), "_compile", lock, held=False)
     try:
         import triton
     except ImportError:  # torch of a machine without a GPU
         return
     for owner in (triton, triton.compiler):  # torch asks the one, kernels that are called the other
-        _replace(owner, "compile", _meanwhile, lock)
+        _replace(owner, "compile", lock, held=False)
 
 
-def _replace(owner, name, changed, lock):
-    """Put `changed(function, lock)` in the place of a function, once."""
+def _replace(owner, name, lock, held):
+    """Put in the place of a function, once, the same with the GPU for itself, or else left to others.
+
+    Afterwards the GPU belongs to whom it did before. Where nothing had to change, nothing is changed back: another thread may have
+    taken the GPU meanwhile.
+    """
     function = getattr(owner, name)
-    if not hasattr(function, "_quack_tutorial_lock"):
-        function = functools.wraps(function)(changed(function, lock))
-        function._quack_tutorial_lock = lock
-        setattr(owner, name, function)
+    if hasattr(function, "_quack_tutorial_lock"):
+        return
 
-
-def _alone(function, lock):
-    """`function`, which uses the GPU, with the GPU for itself; afterwards it belongs to whom it did before."""
-
+    @functools.wraps(function)
     def call(*args, **more):
-        if lock.held:
+        if lock.held == held:
             return function(*args, **more)
-        with lock:
-            return function(*args, **more)
-
-    return call
-
-
-def _meanwhile(function, lock):
-    """`function`, which does not use the GPU, while others have it; afterwards it belongs to whom it did before."""
-
-    def call(*args, **more):
-        if not lock.held:
-            return function(*args, **more)
-        lock.give()
+        change, back = (lock.take, lock.give) if held else (lock.give, lock.take)
+        change()
         try:
             return function(*args, **more)
         finally:
-            lock.take()
+            back()
 
-    return call
+    call._quack_tutorial_lock = lock
+    setattr(owner, name, call)

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from bench import asked
 from bench.asked import on_a_gpu
-from bench.profile import Case, NotProfiled, ncu_version, under_ncu
+from bench.profile import Case, NotProfiled, in_sight, ncu_version, under_ncu
 from quack_tutorial import compiler, machine_code, records
 from quack_tutorial.records import lines as kept_lines
 
@@ -232,12 +232,7 @@ def work(file) -> None:
         except (ValueError, RuntimeError) as error:
             print(f"{case}: {error}", flush=True)
             continue
-        torch.cuda.synchronize()
-        torch.cuda.profiler.start()
-        torch.cuda._sleep(1)
-        call(*inputs)
-        torch.cuda.synchronize()
-        torch.cuda.profiler.stop()
+        in_sight(call, *inputs, mark=lambda: torch.cuda._sleep(1))
         done.append(words)
         Path(file).with_name("done.json").write_text(json.dumps(done))
 
@@ -332,12 +327,7 @@ def work_own(folder: Path) -> None:
 
     args = [arg.cuda() if hasattr(arg, "cuda") else arg for arg in torch.load(folder / "args.pt")]
     function = compiler.load_kept(folder / "kernel.o")
-    function(*args)
-    torch.cuda.synchronize()
-    torch.cuda.profiler.start()
-    function(*args)
-    torch.cuda.synchronize()
-    torch.cuda.profiler.stop()
+    in_sight(function, *args)
 
 
 def shown(args) -> int:
@@ -400,14 +390,8 @@ def recorded(args, found) -> int:
             continue
         sources: dict = {}
         rows = record(operation, sources)
-        head = {
-            **describe(),
-            "driver": found.driver,
-            "ncu": ncu_version(),
-            "tools": machine_code.tools(),
-            "date": records.minute(),
-            "command": asked.command_line(args, ["lines"], ["out"]),
-        }
+        head = records.stamped(describe(), found.driver, asked.command_line(args, ["lines"], ["out"]))
+        head |= {"ncu": ncu_version(), "tools": machine_code.tools()}
         records.save(path_of(args, operation), head | {"sources": list(sources), "cells": rows})
         print(f"{operation}: {len(rows)} kernels, {time.monotonic() - began:.0f} s", flush=True)
     return 0

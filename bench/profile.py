@@ -284,8 +284,6 @@ def reader(pattern: str):
 
 def work(file) -> None:
     """The process under ncu: set the case up, call it twice, then once with the profiler on."""
-    import torch
-
     case = Case(**json.loads(Path(file).read_text()))
     call, inputs = reader(case.provider) if case.operation == "reads" else implementation(case)
     if case.provider.startswith("compile"):
@@ -293,10 +291,18 @@ def work(file) -> None:
 
         _, code = run_and_get_code(call, *inputs)
         Path(file).with_name("source.py").write_text("\n".join(code), encoding="utf-8")
-    for _ in range(2):
-        call(*inputs)
+    call(*inputs)
+    in_sight(call, *inputs)
+
+
+def in_sight(call, *inputs, mark=lambda: None) -> None:
+    """The call twice, the second time with the profiler on, and behind a mark."""
+    import torch
+
+    call(*inputs)
     torch.cuda.synchronize()
     torch.cuda.profiler.start()
+    mark()
     call(*inputs)
     torch.cuda.synchronize()
     torch.cuda.profiler.stop()

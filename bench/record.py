@@ -32,6 +32,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
+from bench import COMMANDS
 from quack_tutorial import card, hardware, kernel_cache, machine, records
 from quack_tutorial.records import other_version
 
@@ -42,7 +43,6 @@ GRID = f"--dtype {BOTH} --out {{folder}}/bench --resume --workers {{workers}}"
 GRACE_S = 30
 SCRIPTS = Path(__file__).parents[1] / "scripts"  # of a checkout
 LIBRARIES = ("quack", "liger_kernel")
-MODULES = {"bench": "command"}  # whose module in this room has another name
 
 
 class Refused(Exception):
@@ -234,7 +234,7 @@ def left(item: Item, folder: Path, workers: int) -> int:
 
 def parsed(command: str, words: list[str]) -> tuple:
     """The module of a command that goes on with its record, and its arguments."""
-    module = import_module(f"bench.{MODULES.get(command, command)}")
+    module = import_module({name: module for name, _, module in COMMANDS}[command])
     parser = argparse.ArgumentParser()
     module.add_arguments(parser)
     return module, parser.parse_args(words)

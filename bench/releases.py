@@ -74,13 +74,10 @@ def made(archs=GENERATIONS) -> dict:
     for arch in archs:
         answers = architectures.compiled(arch, facts, PROGRAMS)
         found[arch] = {", ".join(map(str, program)): said for program, said in answers.items()}
-        print(f"{release}, {arch}: {_counted(found[arch])}", file=sys.stderr, flush=True)
+        kept = [said for said in found[arch].values() if isinstance(said, list)]
+        counted = f"{len(kept)} of {len(answers)} compile, {sum(said[1] > 0 for said in kept)} spill"
+        print(f"{release}, {arch}: {counted}", file=sys.stderr, flush=True)
     return found
-
-
-def _counted(programs: dict) -> str:
-    compiled = [said for said in programs.values() if isinstance(said, list)]
-    return f"{len(compiled)} of {len(programs)} compile, {sum(said[1] > 0 for said in compiled)} spill"
 
 
 def of_release(release: str, folder: Path) -> dict:

@@ -103,7 +103,6 @@ def as_text(found, table) -> str:
 
 
 def _table(table):
-    """The lines of one record's table."""
     peers = list(dict.fromkeys(name for row in table for name in row["ratios"]))
     body = [["cell", "GB/s", "of ceiling", "of peak", "best peer", "ratio", "verdict", *peers]]
     for row in table:
@@ -114,7 +113,8 @@ def _table(table):
             speed = [f"{row['gb_s']:.0f}", f"{row['fraction_of_ceiling']:.3f}{mark}", peak]
         ratio = f"{row['ratio_to_best_peer']:.3f} +- {row['half_width']:.3f}" if row["ratio_to_best_peer"] else ""
         others = [_over(row, peer) for peer in peers]
-        body.append([_size(row), *speed, row["best_peer"] or "", ratio, row["verdict"], *others])
+        size = f"{row['operation']} {row['dtype']} {row['M']} x {row['N']}"
+        body.append([size, *speed, row["best_peer"] or "", ratio, row["verdict"], *others])
     return _columns(body)
 
 
@@ -124,10 +124,6 @@ def _over(row, peer) -> str:
     if row["series"] in PUBLIC_SERIES and {peer, OURS} <= row["alone_us"].keys():
         found.append(row["alone_us"][peer] / row["alone_us"][OURS])
     return " ".join(f"{ratio:.3f}" for ratio in found if ratio is not None)
-
-
-def _size(row):
-    return f"{row['operation']} {row['dtype']} {row['M']} x {row['N']}"
 
 
 def _columns(lines):

@@ -108,7 +108,6 @@ def measured(key: CellKey, setups: dict) -> dict:
 
 
 def _written(torch):
-    """A write that fills L2."""
     block = torch.empty(WRITTEN_BYTES // 4, device="cuda")
     return lambda matrix: block.fill_(0.5)
 
@@ -174,7 +173,8 @@ def run(args, found) -> int:
     rows, machines = [], []
 
     def start(**more):
-        machines.append((worker := Worker([sys.executable, "-m", "bench.states"], **more)).machine)
+        worker = Worker([sys.executable, "-m", "bench.states"], **more)
+        machines.append(worker.machine)
         return worker
 
     keys, line = drawn(args.seed, args.cells), command_line(args, ["states"], OPTIONS)

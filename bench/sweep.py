@@ -328,7 +328,6 @@ class _Sweep:
             self.end(place)
 
     def cell_from(self, data: dict) -> Cell:
-        """A cell from what a worker sends."""
         results = tuple(Result(**{**r, "samples_us": tuple(r["samples_us"])}) for r in data["results"])
         workers = self.share if self.share > 1 else None
         shared = {"results": results, "ceiling_samples_us": tuple(data["ceiling_samples_us"])}

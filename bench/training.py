@@ -27,6 +27,7 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 from importlib import metadata
+from itertools import pairwise
 
 from bench.asked import command_line, on_a_gpu
 from quack_tutorial import records
@@ -156,49 +157,40 @@ def train_variant(name: str, sizes: Sizes, device: str = "cuda") -> dict:
     data = model.batches(model.sums(500_000), sizes.B, sizes.T, sizes.steps, 1 if sizes.vocabulary == 256 else 2).to(
         device
     )
-    clock = _Clock(device)
-    peak = {}
+    moments, peak = [], {}
 
     def before_step(step):
         if step == WARM_STEPS and device == "cuda":
             torch.cuda.reset_peak_memory_stats()
             peak["standing"] = torch.cuda.memory_allocated()
-        clock.tick()
+        moments.append(_moment(device))
 
     run = torch.compile(net, dynamic=False) if compiled else net
     # AdamW takes the parameters of what it is given: those of the compiled model are the model's.
     losses = model.train(run, data, sizes.lr, before_step)
-    clock.tick()
-    found = {"name": name, "status": "ok", "losses": [records.rounded(loss) for loss in losses.tolist()]}
-    found["step_ms"] = [records.rounded(ms) for ms in clock.intervals_ms()]
+    moments.append(_moment(device))
+    losses = losses.tolist()  # once the GPU is done
+    found = {"name": name, "status": "ok", "losses": [records.rounded(loss) for loss in losses]}
+    found["step_ms"] = [records.rounded(_ms(*both)) for both in pairwise(moments)]
     found["standing_bytes"] = peak.get("standing")
     found["peak_bytes"] = torch.cuda.max_memory_allocated() if device == "cuda" else None
     found["kernels"] = _kernels(run, data, sizes.lr) if device == "cuda" else None
     return found
 
 
-class _Clock:
-    """Moments between steps: CUDA events on a GPU, the host's clock elsewhere."""
+def _moment(device):
+    """Now: a CUDA event on a GPU, the host's clock elsewhere."""
+    if device != "cuda":
+        return time.perf_counter()
+    import torch
 
-    def __init__(self, device):
-        self.device, self.moments = device, []
+    event = torch.cuda.Event(enable_timing=True)
+    event.record()
+    return event
 
-    def tick(self):
-        if self.device == "cuda":
-            import torch
 
-            self.moments.append(torch.cuda.Event(enable_timing=True))
-            self.moments[-1].record()
-        else:
-            self.moments.append(time.perf_counter())
-
-    def intervals_ms(self):
-        """Milliseconds from each moment to the next."""
-        pairs = list(zip(self.moments, self.moments[1:]))
-        if self.device != "cuda":
-            return [(later - earlier) * 1e3 for earlier, later in pairs]
-        self.moments[-1].synchronize()
-        return [earlier.elapsed_time(later) for earlier, later in pairs]
+def _ms(earlier, later) -> float:
+    return (later - earlier) * 1e3 if isinstance(later, float) else earlier.elapsed_time(later)
 
 
 def _kernels(run, data, lr):

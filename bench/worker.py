@@ -19,7 +19,6 @@ import os
 import platform
 import sys
 from dataclasses import asdict
-from importlib import metadata
 
 from bench.sweep import STARTING, WAITING
 
@@ -83,14 +82,13 @@ def describe() -> dict:
 
     from bench.peers.setups import PACKAGES
     from quack_tutorial import __version__
+    from quack_tutorial.compiler import installed_version
 
     device = torch.cuda.get_device_properties()
     versions = {"quack-tutorial": __version__, "python": platform.python_version(), "cuda": torch.version.cuda}
     for package in sorted({package for packages in PACKAGES.values() for package in packages}):
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
+        if version := installed_version(package):
+            versions[package] = version
     versions["torch"] = torch.__version__
     if "nvidia-cudnn-frontend" in versions:
         versions["cudnn"] = str(torch.backends.cudnn.version())

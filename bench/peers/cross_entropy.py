@@ -17,7 +17,6 @@ def _quack(x, target):
 
 
 def _liger(x, target):
-    """Set up Liger's cross-entropy kernel without gradients."""
     return lambda x, target: _launch_liger(x, target, gradients=False)
 
 
@@ -77,7 +76,6 @@ def _quack_backward(x, target, dloss, lse):
 
 
 def _mean_of_losses(x, target):
-    """The mean of cross-entropy's losses."""
     import torch
 
     return torch.nn.functional.cross_entropy(x, target, ignore_index=IGNORE_INDEX)

@@ -32,7 +32,6 @@ def formula_of_torch(x, w):
 
 
 def _quack(x, w):
-    """Set up quack.rmsnorm's forward."""
     from quack.rmsnorm import rmsnorm_fwd
 
     return lambda x, w: rmsnorm_fwd(x, w, eps=EPS)[0]
@@ -67,7 +66,6 @@ def _gradients(x, w, dy, rstd):
 
 
 def _quack_backward(x, w, dy, rstd):
-    """Set up what quack.rmsnorm's backward calls."""
     from quack.rmsnorm import rmsnorm_bwd
 
     return lambda x, w, dy, rstd: rmsnorm_bwd(x, w, dy, rstd)[:2]
@@ -111,7 +109,6 @@ def formula_of_torch_residual(x, w, residual):
 
 
 def _quack_residual(x, w, residual):
-    """Set up quack.rmsnorm's forward with a residual."""
     from quack.rmsnorm import rmsnorm_fwd
 
     return lambda x, w, residual: rmsnorm_fwd(x, w, residual=residual, eps=EPS)[:2]
@@ -129,7 +126,6 @@ def _gradients_residual(h, w, dy, dh, rstd):
 
 
 def _quack_residual_backward(h, w, dy, dh, rstd):
-    """Set up what quack.rmsnorm's backward calls where there was a residual."""
     from quack.rmsnorm import rmsnorm_bwd
 
     return lambda h, w, dy, dh, rstd: rmsnorm_bwd(h, w, dy, rstd, dresidual_out=dh, has_residual=True)[:2]

@@ -76,24 +76,24 @@ def compiled_tuned(function):
 
 def compile_default(function):
     """`function` compiled with the defaults and fixed shapes."""
-    import torch
-    from torch._inductor import config
-
-    config.autotune_local_cache = False
-    own = with_own_code(function, "compile_default")
-    return torch.compile(own, dynamic=False, options={"triton.multi_kernel": 0})
+    return _compile(function, "compile_default", options={"triton.multi_kernel": 0})
 
 
 def compile_tuned(function):
     """`function` compiled with more autotuning; RuntimeError in a process without TORCHINDUCTOR_MULTI_KERNEL=1."""
-    import torch
     from torch._inductor import config
 
     if not config.triton.multi_kernel:
         raise RuntimeError(f"compile tuned needs a process started with {MULTI_KERNEL}=1")
+    return _compile(function, "compile_tuned", mode="max-autotune-no-cudagraphs")
+
+
+def _compile(function, name, **setting):
+    import torch
+    from torch._inductor import config
+
     config.autotune_local_cache = False
-    own = with_own_code(function, "compile_tuned")
-    return torch.compile(own, dynamic=False, mode="max-autotune-no-cudagraphs")
+    return torch.compile(with_own_code(function, name), dynamic=False, **setting)
 
 
 def with_own_code(function, name):

@@ -32,7 +32,6 @@ def _from_logits(y, dy):
 
 
 def _quack_backward(y, dy):
-    """Set up what quack.softmax's backward calls."""
     from quack.softmax import softmax_bwd
 
     return lambda y, dy: softmax_bwd(dy, y)
