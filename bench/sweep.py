@@ -210,9 +210,8 @@ class _Sweep:
         self.began, self.longest = time.monotonic(), 0.0
         self.found = queue.Queue()
         self.lock, self.workers, self.running, self.stopped = threading.Condition(), {}, {}, False
-        self.alone = (
-            set()
-        )  # keys that ran out of memory beside others: they are tried once more, with a GPU for themselves
+        # Keys that ran out of memory beside others: they are tried once more, with a GPU for themselves.
+        self.alone = set()
         self.machine = None  # what the first worker says
 
     def fits(self, key) -> bool:

@@ -57,13 +57,8 @@ def _made(home: Path) -> dict:
     """What `renew` noted: the digests of the text that each copy was made from."""
     try:
         return dict(json.loads((home / KEPT / RECORD).read_text(encoding="utf-8"))["made"])
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-    ):  # then every copy that differs from the book counts as the reader's
-        return {}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}  # every copy that differs from the book counts as the reader's
 
 
 def _is_mine(home: Path, path: str, made: dict) -> bool:

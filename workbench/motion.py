@@ -115,9 +115,8 @@ def _tried(names, shape, nth) -> tuple[Verdict, object]:
             if isinstance(error, KeyError) and error.args[0] in ("host", "wanted")
             else told_error(error)
         )
-        return Verdict(
-            (shape,), False, ({"kind": type(error).__name__, "line": None, "text": text},), report=text
-        ), None
+        finding = {"kind": type(error).__name__, "line": None, "text": text}
+        return Verdict((shape,), False, (finding,), report=text), None
     got = notebook._numbers(out)
     with np.errstate(invalid="ignore"):
         off = np.where((got == want) | (np.isnan(got) & np.isnan(want)), 0.0, np.abs(got - want))
@@ -213,9 +212,7 @@ def pictures(run):
 
     A figure that the run has nothing for is left out.
     """
-    from quack_tutorial import (
-        figures,
-    )  # here, because `beside_lines` has no need of it and every printed run has it counted
+    from quack_tutorial import figures  # which `beside_lines` has no need of, and every printed run has that counted
 
     if run.recorded is None:
         return

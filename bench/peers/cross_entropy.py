@@ -20,6 +20,14 @@ def _liger(x, target):
     return lambda x, target: _launch_liger(x, target, gradients=False)
 
 
+# What Liger's kernel could do beside the loss.
+_LEFT_OUT = dict.fromkeys(("weight_ptr", "z_loss_ptr", "token_accuracy_ptr", "predicted_tokens_ptr", "softcap"))
+_LEFT_OUT |= dict.fromkeys(("RETURN_Z_LOSS", "RETURN_TOKEN_ACCURACY", "RETURN_PREDICTED_TOKENS"), False)
+_LEFT_OUT |= dict.fromkeys(("HAS_WEIGHT", "HAS_SOFTCAPPING"), False)
+_LEFT_OUT |= dict.fromkeys(("token_accuracy_stride", "predicted_tokens_stride"), 0)
+_LEFT_OUT |= dict.fromkeys(("weight_sum", "lse_square_scale", "label_smoothing"), 0.0)
+
+
 def _launch_liger(x, target, gradients):
     import torch
     import triton
@@ -28,33 +36,19 @@ def _launch_liger(x, target, gradients):
     rows, columns = x.shape
     loss = torch.zeros(rows, dtype=x.dtype, device=x.device)
     liger.liger_cross_entropy_kernel[(rows,)](
+        **_LEFT_OUT,
         X_ptr=x,
         X_stride=x.stride(0),
         Y_ptr=target,
         Y_stride=1,
-        weight_ptr=None,
         loss_ptr=loss,
-        z_loss_ptr=None,
         loss_stride=1,
-        token_accuracy_ptr=None,
-        token_accuracy_stride=0,
-        predicted_tokens_ptr=None,
-        predicted_tokens_stride=0,
         n_cols=columns,
         n_non_ignore=rows,
         sum_non_ignore_weight=rows,
-        weight_sum=0.0,
         ignore_index=IGNORE_INDEX,
-        lse_square_scale=0.0,
-        label_smoothing=0.0,
         reduction="none",
-        softcap=None,
-        RETURN_Z_LOSS=False,
-        RETURN_TOKEN_ACCURACY=False,
-        RETURN_PREDICTED_TOKENS=False,
         BLOCK_SIZE=min(liger.MAX_FUSED_SIZE, triton.next_power_of_2(columns)),
-        HAS_WEIGHT=False,
-        HAS_SOFTCAPPING=False,
         HAS_GRADIENTS=gradients,
         num_warps=32,
     )

@@ -195,28 +195,22 @@ def of_torch(forward, backward=None, arrange=None, eagerly=None):
 
 def calls_of(formula, libraries, eagerly=None, arrange=None):
     """Providers of a call, torch's spelling and what `libraries` make; with `arrange`, of the gradient of the call."""
-    made = {
-        "ours": libraries["ours"],
-        "eager": lambda: eagerly or formula,
-        "compile": lambda: compile_default(formula),
-        "compile tuned": lambda: compile_tuned(formula),
-        **libraries,
-    }
+    made = {"ours": libraries["ours"], **of_torch(formula, eagerly=eagerly), **libraries}
     if arrange:
-        return {name: autograd_backward(make, arrange, lambda make: make()) for name, make in made.items()}
-    return {name: lambda *inputs, make=make: make() for name, make in made.items()}
+        return {name: autograd_backward(setup, arrange, lambda setup: setup()) for name, setup in made.items()}
+    return made
 
 
 def function_of(module, name, *more, **options):
-    """Makes the function `name` of a module, with arguments to follow the tensors."""
+    """Set up the function `name` of a module, with arguments to follow the tensors."""
 
-    def make():
+    def setup(*_):
         function = import_module(module)
         for part in name.split("."):
             function = getattr(function, part)
         return (lambda *tensors: function(*tensors, *more, **options)) if more or options else function
 
-    return make
+    return setup
 
 
 # Liger ---------------------------------------------------------------------------------------------------------------
