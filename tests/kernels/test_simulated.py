@@ -41,14 +41,17 @@ def numbers(array):
     return (array.numpy() if isinstance(array, Array) else array).astype(np.float64)
 
 
+@pytest.mark.parametrize("blocks", [1, 2, 4])
 @pytest.mark.parametrize("N", [513, 2559, 2563, 2569, 2591])
-def test_rows_that_start_anywhere_may_end_in_the_piece_before_the_last(N):
+def test_rows_that_start_anywhere_may_end_in_the_piece_before_the_last(N, blocks):
     # of odd lengths: one has as many elements before its first vector as there can be
     rows = 2 * 32 + 1
     x = np.random.default_rng(N).standard_normal((rows, N)).astype(np.float32)
     target = np.arange(rows) * 37 % N
     loss, lse = (np.full(rows, np.nan, np.float32) for _ in range(2))
-    kernel = CrossEntropy(DslType("float32"), N, "congruent", config=Config(64, 128, vectors_at_once=2))
+    kernel = CrossEntropy(
+        DslType("float32"), N, "congruent", config=Config(64, 128 if blocks == 1 else 64, blocks, vectors_at_once=2)
+    )
     assert kernel.tile.pieces - kernel.tile.whole_pieces in (1, 2)
     run = simulate(kernel, x, target, loss, lse, -100)
     assert run.ok, run

@@ -52,9 +52,9 @@ class CrossEntropy(ExponentialKernel):
         col = column_of(target, tile.N)
         logit = logit_of(mX, row, col)
         max_warp, sum_warp = warp_max_sum(tile, max_thread, sum_thread, self.dtype)
-        # A row has one block, so there are no peers to wait for.
+        exchange.wait_for_peers()
         max_row, sum_row = exchange.row_max_sum(max_warp, sum_warp, opened, part=mLse is not None)
-        if place.exists and place.thread_in_row == 0:
+        if tile.is_first(place):
             log_sum = cute.math.log(sum_row)
             write_loss(mLoss, mLse, row, max_row, log_sum, logit - max_row, col, target == ignore_index)
 

@@ -33,14 +33,17 @@ def held_max_sum(tile, tXrX, scale):
 
 @cute.jit
 def online_max_sum(tile, mX, place, terms: cutlass.Constexpr):
-    """This thread's (max, sum of exp(x - max)) of its row of mX, all of whose pieces it goes through; `terms(rX, reference)` gives
+    """This thread's (max, sum of exp(x - max)) of its row of mX, whose pieces it goes through; `terms(rX, reference)` gives
     exp(x - reference) for the values of a piece."""
     max_thread, sum_thread = -cutlass.Float32.inf, cutlass.Float32(0.0)
+    blocks = tile.config.blocks_per_row  # of a cluster: they take the pieces in turns
+    rank = place.piece if blocks > 1 else 0
     # Pieces that every row has whole without looking where it ends, then the last one or two.
-    for piece in range(tile.whole_pieces):
+    for piece in range(rank, tile.whole_pieces, blocks):
         max_thread, sum_thread = with_piece(max_thread, sum_thread, terms, tile, mX, place, piece, tile.vectors)
     for piece in cutlass.range_constexpr(tile.whole_pieces, tile.pieces):
-        max_thread, sum_thread = with_piece(max_thread, sum_thread, terms, tile, mX, place, piece, tile.certain)
+        if blocks == 1 or rank == piece % blocks:
+            max_thread, sum_thread = with_piece(max_thread, sum_thread, terms, tile, mX, place, piece, tile.certain)
     return max_thread, sum_thread
 
 

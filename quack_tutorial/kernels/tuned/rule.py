@@ -28,6 +28,7 @@ BESIDE_STAGES = 11 * KB  # of shared memory: sums and mbarriers
 EMPTY_SCHEDULERS = 13
 # At most, by sweeps: smaller blocks fill an SM's registers better, and the compiler gave their threads fewer.
 SHORTER_PIECE_BYTES, FULL_PIECE_BYTES = 32 * KB, 16 * KB
+LONGEST_LOSS_BYTES = 512 * KB  # of a row that one block goes through
 LEAST_CLUSTER_BYTES = 15 * KB  # that a cluster of different rows moves: an H200 starts one in the time of 12 KB
 
 
@@ -217,10 +218,13 @@ def odd_norm_backward(row):
 
 
 def loss(row):
-    """For the loss, whose rows go past in as few pieces as 512 threads need with 8 vectors each, of 16-bit elements with 6."""
+    """For the loss, whose rows go past in as few pieces as 512 threads need with 8 vectors each, of 16-bit elements with 6. Two
+    blocks take the pieces of the longest rows in turns: no slower, and quicker where there are fewer rows than SMs."""
     most = 8 if row.width == 32 else 6
-    threads, at_once = filled(row.vectors / math.ceil(row.vectors / (512 * most)), range(4, most + 1), 512)
-    return Config(threads, block_of(threads), vectors_at_once=at_once)
+    blocks = min(2, row.blocks(LONGEST_LOSS_BYTES)) if row.has_clusters else 1
+    pieces = blocks * math.ceil(row.vectors / (512 * most * blocks))
+    threads, at_once = filled(row.vectors / pieces, range(4, most + 1), 512)
+    return Config(threads, block_of(threads), blocks, vectors_at_once=at_once)
 
 
 def filled(vectors, of_each, most, more=0):
