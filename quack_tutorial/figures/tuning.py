@@ -1,4 +1,4 @@
-"""`heat_map`: a recorded sweep of configurations at one size, two of their numbers as rows and columns.
+"""`swept`: a recorded sweep of configurations at one size; `heat_map`: two of their numbers as rows and columns.
 
 | name                  | is                                                    |
 |-----------------------|-------------------------------------------------------|
@@ -40,11 +40,8 @@ def heat_map(operation, dtype, N, rows="threads a row", columns="threads a block
     `kept` ("registers" or "shared memory") leaves only the kernel whose rows wait there; without it a place has the faster one.
     """
     operation, M = named(operation), M or default_rows(N)
-    record = json.loads((folder() / "tune" / f"{slug(operation)}-aligned.json").read_text(encoding="utf-8"))
-    found = [size for size in record["sizes"] if (size["dtype"], size["M"], size["N"]) == (dtype, M, N)]
-    if not found:
-        raise ValueError(f"no sweep of {operation}, {dtype}, {M} x {N} is recorded")
-    size, nbytes, places, tried = found[-1], N * ITEM_BYTES[dtype], {}, 0
+    record, size = swept(operation, dtype, N, M)
+    nbytes, places, tried = N * ITEM_BYTES[dtype], {}, 0
     for candidate in size["candidates"]:
         if candidate["status"] != "ok" or (kept and candidate["config"][3] != KERNELS[kept]):
             continue
@@ -63,6 +60,15 @@ def heat_map(operation, dtype, N, rows="threads a row", columns="threads a block
     return HeatMap(
         f"{operation}, {dtype}, {M:,} rows of {N:,}{told}", rows, columns, places, where, ruler([size["ceiling"]])[1]
     )
+
+
+def swept(operation, dtype, N, M) -> tuple[dict, dict]:
+    """(what a sweep was made with, what it found at one size), as the file has them; ValueError without a record."""
+    record = json.loads((folder() / "tune" / f"{slug(named(operation))}-aligned.json").read_text(encoding="utf-8"))
+    found = [size for size in record["sizes"] if (size["dtype"], size["M"], size["N"]) == (dtype, M, N)]
+    if not found:
+        raise ValueError(f"no sweep of {operation}, {dtype}, {M} x {N} is recorded")
+    return record, found[-1]
 
 
 def counted(number: int, what: str) -> str:
