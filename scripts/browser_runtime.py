@@ -75,7 +75,7 @@ SHOWN = (
     "/validation/counters.json",
     "/validation/delays.json",
 )
-SWEPT = 1024, 4096, 8192, 16384, 32768, 128256, 131072  # numbers of the rows whose sweeps chapters show
+SWEPT = 1024, 4096, 8192, 16384, 32768, 128256, 131072  # rows whose sweeps chapters show
 
 
 class Unavailable(Exception):

@@ -29,9 +29,8 @@ AXES = {
     "blocks a row": lambda config, nbytes: config[2],
     "loads a thread": lambda config, nbytes: ceil(nbytes / 16 / (config[0] * config[2])),
 }
-
-
-KERNELS = {"registers": 0, "shared memory": 1}  # where a row waits -> the stages of such configurations
+# Where a row waits -> the stages of such configurations.
+KERNELS = {"registers": 0, "shared memory": 1}
 
 
 def heat_map(operation, dtype, N, rows="threads a row", columns="threads a block", M=None, kept=None) -> HeatMap:
@@ -64,8 +63,9 @@ def heat_map(operation, dtype, N, rows="threads a row", columns="threads a block
 
 def swept(operation, dtype, N, M) -> tuple[dict, dict]:
     """(what a sweep was made with, what it found at one size), as the file has them; ValueError without a record."""
-    record = json.loads((folder() / "tune" / f"{slug(named(operation))}-aligned.json").read_text(encoding="utf-8"))
-    found = [size for size in record["sizes"] if (size["dtype"], size["M"], size["N"]) == (dtype, M, N)]
+    file = folder() / "tune" / f"{slug(named(operation))}-aligned.json"
+    record = json.loads(file.read_text(encoding="utf-8"))
+    found = [one for one in record["sizes"] if (one["dtype"], one["M"], one["N"]) == (dtype, M, N)]
     if not found:
         raise ValueError(f"no sweep of {operation}, {dtype}, {M} x {N} is recorded")
     return record, found[-1]
