@@ -71,10 +71,11 @@ LEFT_OUT = (
 LEFT_OUT += ("/compiled/releases.json", "/compiled/architectures.json")
 SHOWN = (
     *(f"/tune/{name}-aligned.json" for name in ("rmsnorm", "softmax", "cross-entropy", "cross-entropy-fused")),
+    "/tune/rmsnorm-quantized-aligned.json",
     "/validation/counters.json",
     "/validation/delays.json",
 )
-SWEPT = 1024, 4096, 8192, 32768, 128256, 131072  # numbers of the rows whose sweeps chapters draw
+SWEPT = 1024, 4096, 8192, 16384, 32768, 128256, 131072  # rows whose sweeps chapters show
 
 
 class Unavailable(Exception):

@@ -71,6 +71,18 @@ def test_traffic_is_what_each_operation_reads_and_writes():
     assert not any("t.default" == name or "transpose" in name for name in moved)
 
 
+def test_a_norm_written_out_moves_as_many_bytes_as_chapter_15_says():
+    x, w = torch.randn(256, 1024).bfloat16().requires_grad_(), torch.ones(1024).bfloat16().requires_grad_()
+    dy = torch.randn_like(x)
+    with model.Traffic() as forward:
+        h = x.float()
+        y = w * (h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + 1e-6)).to(x.dtype)
+    with model.Traffic() as backward:
+        y.backward(dy)
+    # The gradient of the mean, one number a row, counts as a matrix.
+    assert [round(each.total / x.numel()) for each in (forward, backward)] == [36, 92 + 4]
+
+
 def test_the_loss_moves_as_many_bytes_as_the_chapter_says():
     logits, target = torch.randn(16, 256).bfloat16(), torch.randint(256, (16,))
     for operations, wanted in ((model.STOCK, 36), (model.STOCK_16, 12), (model.OURS, 6)):

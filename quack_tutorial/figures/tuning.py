@@ -1,4 +1,4 @@
-"""`heat_map`: a recorded sweep of configurations at one size, two of their numbers as rows and columns.
+"""`swept`: a recorded sweep of configurations at one size; `heat_map`: two of their numbers as rows and columns.
 
 | name                  | is                                                    |
 |-----------------------|-------------------------------------------------------|
@@ -29,9 +29,8 @@ AXES = {
     "blocks a row": lambda config, nbytes: config[2],
     "loads a thread": lambda config, nbytes: ceil(nbytes / 16 / (config[0] * config[2])),
 }
-
-
-KERNELS = {"registers": 0, "shared memory": 1}  # where a row waits -> the stages of such configurations
+# Where a row waits -> the stages of such configurations.
+KERNELS = {"registers": 0, "shared memory": 1}
 
 
 def heat_map(operation, dtype, N, rows="threads a row", columns="threads a block", M=None, kept=None) -> HeatMap:
@@ -40,11 +39,8 @@ def heat_map(operation, dtype, N, rows="threads a row", columns="threads a block
     `kept` ("registers" or "shared memory") leaves only the kernel whose rows wait there; without it a place has the faster one.
     """
     operation, M = named(operation), M or default_rows(N)
-    record = json.loads((folder() / "tune" / f"{slug(operation)}-aligned.json").read_text(encoding="utf-8"))
-    found = [size for size in record["sizes"] if (size["dtype"], size["M"], size["N"]) == (dtype, M, N)]
-    if not found:
-        raise ValueError(f"no sweep of {operation}, {dtype}, {M} x {N} is recorded")
-    size, nbytes, places, tried = found[-1], N * ITEM_BYTES[dtype], {}, 0
+    record, size = swept(operation, dtype, N, M)
+    nbytes, places, tried = N * ITEM_BYTES[dtype], {}, 0
     for candidate in size["candidates"]:
         if candidate["status"] != "ok" or (kept and candidate["config"][3] != KERNELS[kept]):
             continue
@@ -63,6 +59,16 @@ def heat_map(operation, dtype, N, rows="threads a row", columns="threads a block
     return HeatMap(
         f"{operation}, {dtype}, {M:,} rows of {N:,}{told}", rows, columns, places, where, ruler([size["ceiling"]])[1]
     )
+
+
+def swept(operation, dtype, N, M) -> tuple[dict, dict]:
+    """(what a sweep was made with, what it found at one size), as the file has them; ValueError without a record."""
+    file = folder() / "tune" / f"{slug(named(operation))}-aligned.json"
+    record = json.loads(file.read_text(encoding="utf-8"))
+    found = [one for one in record["sizes"] if (one["dtype"], one["M"], one["N"]) == (dtype, M, N)]
+    if not found:
+        raise ValueError(f"no sweep of {operation}, {dtype}, {M} x {N} is recorded")
+    return record, found[-1]
 
 
 def counted(number: int, what: str) -> str:

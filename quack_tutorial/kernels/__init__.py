@@ -16,7 +16,7 @@ Each module imports cutlass; this package does not, so naming it costs nothing.
 | `cross_entropy` | cross-entropy in versions, forward and backward                                      | 9        |
 | `layernorm`     | LayerNorm with a weight and a bias in versions                                       | 7, an exercise |
 | `rmsnorm_quantized` | RMSNorm in float8 with its scales in versions                                    | 15       |
-| `topk`          | the k largest of rows and their columns in versions                                  | 15       |
+| `topk`          | the k largest of rows and their columns in versions                                  | top-k    |
 | `levels`        | softmax at three levels: warp, block and grid                                        | 16       |
 | `tuned`         | what ships: the last rung of each ladder, with its sizes                             | 7, 8, 9  |
 

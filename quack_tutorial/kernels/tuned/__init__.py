@@ -11,6 +11,6 @@ Chapters 7, 8 and 9 climb to them; `book/what-ships.md` says what each change is
 | `cross_entropy`, `sums` | 9 `any address`, 7 `parts`      | loss and gradient in one kernel; sums behind a kernel        |
 | `norm`, `row_weights`   | 7 `any address`, `weights once` | bias and residual; weights of rows that start anywhere       |
 | `quantized`             | `rmsnorm_quantized`             | a second reduction, of the result; float8 and its scales     |
-| `topk`                  | 15                              | which rung, and how many lanes a row                         |
+| `topk`                  | the page on top-k               | which rung, and how many lanes a row                         |
 | `norm_backward`         | 7 `bulk`, `cluster`             | any row; LayerNorm's second sum                              |
 """
