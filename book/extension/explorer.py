@@ -1,7 +1,8 @@
 """A link below each listing of a ladder's version, and each comparison of two, that opens it in Compiler Explorer, which compiles
 CuTe DSL without a GPU. The program stands in the link and is made here, so nothing is asked of another server.
 
-`compiler_explorer` in _config.yml has the address and the name of a compiler there; while it is empty there are no links.
+`compiler_explorer` in _config.yml has the address, the name of a compiler there, and words that this release of CuTe DSL does not
+know: a program with one of them has no link. While it is empty there are no links.
 """
 
 import ast
@@ -22,6 +23,7 @@ SHOWN = re.compile(
     r"^:pyobject: (\w+)(?:\.kernel)?\n(?:`{3,}|:{3,})\n|^figures\.code_diff\(.*\.(\w+)\)\n```\n", re.MULTILINE
 )
 DTYPE, N = "float32", 4096
+LONGEST = 8000  # characters of an address, which servers between refuse beyond 8 KiB
 ROOT = Path(compiler.__file__).parents[1]
 PROGRAM = """{imports}
 from cutlass.cute.runtime import make_fake_stream, make_fake_tensor
@@ -45,16 +47,18 @@ def add_links(app, docname, source):
 
 
 def link(place: dict, name: str) -> str:
-    """The line with the link that opens the class of that name; "" where `program` has none."""
+    """The line with the link that opens the class of that name; "" where it cannot be opened there."""
     try:
         source = program(name)
     except LookupError:
+        return ""
+    if any(word in source for word in place.get("lacks", ())):
         return ""
     compilers = [{"id": place["compiler"], "options": ""}]
     session = {"id": 1, "language": "cutedsl", "source": source, "compilers": compilers}
     packed = zlib.compress(json.dumps({"sessions": [session]}).encode(), 9)
     address = f"{place['address'].rstrip('/')}/clientstate/{base64.urlsafe_b64encode(packed).decode()}"
-    return f"\n[`{name}` in Compiler Explorer]({address})\n"
+    return f"\n[`{name}` in Compiler Explorer]({address})\n" if len(address) <= LONGEST else ""
 
 
 @cache
@@ -110,6 +114,10 @@ def statements(file: Path) -> list:
     return ast.parse(file.read_text(encoding="utf-8")).body
 
 
+def names(*nodes) -> set[str]:
+    return {one.id for node in nodes for one in ast.walk(node) if isinstance(one, ast.Name)}
+
+
 def _take(file: Path, name: str, imports: set, parts: dict) -> None:
     """Add the text that defines a name in a file of the kernels, behind all that it refers to, and what that imports."""
     for node in statements(file) if name not in parts else ():
@@ -123,9 +131,9 @@ def _take(file: Path, name: str, imports: set, parts: dict) -> None:
                 else:
                     of = f"from {module} " if module else ""
                     imports.add(f"{of}import {ast.unparse(alias)}")
-        elif name in (getattr(node, "name", ""), *map(ast.unparse, getattr(node, "targets", ()))):
+        elif name == getattr(node, "name", "") or name in names(*getattr(node, "targets", ())):
             parts[name] = ""  # so that what refers to itself ends here
-            for used in sorted({one.id for one in ast.walk(node) if isinstance(one, ast.Name)}):
+            for used in sorted(names(node)):
                 _take(file, used, imports, parts)
             first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
             del parts[name]

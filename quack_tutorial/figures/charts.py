@@ -266,7 +266,8 @@ def flat(records) -> list[dict]:
             rows.append(record)
             continue
         for cell in record.cells:
-            common = {"operation": record.operation, "device": record.device, "date": cell.measured[:10]}
+            common = {"operation": record.operation, "device": record.device}
+            common |= {"date": cell.measured[:10], "measured": cell.measured}
             common |= {"driver": record.driver, "versions": record.versions}
             common |= {"dtype": cell.dtype, "M": cell.M, "N": cell.N}
             common |= {"ceiling": cell.ceiling, "ceiling_gb_s": cell.ceiling_gb_s}
@@ -363,7 +364,8 @@ def _origin(table, here) -> str:
     for r in table:
         days.setdefault(", ".join([r["device"], *_versions(r)]), []).append(r["date"])
     devices = sorted(f"{device}, {first_to_last(found)}" for device, found in days.items())
-    text = f"Measured on {'; '.join(devices)}." + on_earlier_kernels((r["operation"], r["date"]) for r in table)
+    changed = on_earlier_kernels((r["operation"], r.get("measured", r["date"])) for r in table)
+    text = f"Measured on {'; '.join(devices)}.{changed}"
     return text + (f" This machine: {', '.join(sorted({r['device'] for r in here}))}." if here else "")
 
 

@@ -94,5 +94,6 @@ def fast_p(gains, p: float) -> float:
 
 def provenance(record: records.Record) -> str:
     """Device, driver, versions and date of a record in one sentence."""
-    changed = records.on_earlier_kernels((record.operation, day) for day in record.days.split(" to ")[-1:])
+    latest = max((cell.measured for cell in record.cells), default=record.date)
+    changed = records.on_earlier_kernels([(record.operation, latest)])
     return f"{record.operation} on one {record.device}, driver {record.driver}, {made_by(record.versions)}, {record.days}.{changed}"
