@@ -120,7 +120,8 @@ def measure_cell(
                 config=config,
             )
         )
-    inputs = first = plain = ready = contender = replays = None  # or empty_cache could give nothing back
+    # Or empty_cache could give nothing back.
+    inputs = first = plain = ready = contender = replays = None
     gc.collect()
     torch.cuda.empty_cache()
     return Cell(
@@ -178,7 +179,8 @@ def _samples(replays, rounds, own):
 
 def _are_sure(samples, own):
     """Whether each of ours has a ratio to the best peer that is known well enough, if there is a peer."""
-    peers = [name for name in samples if name not in own and not isinstance(name, tuple)]  # a tuple is of the ceiling
+    # A tuple is of the ceiling.
+    peers = [name for name in samples if name not in own and not isinstance(name, tuple)]
     best = min(peers, key=lambda name: median(samples[name]), default=None)
     return best is None or all(is_sure(paired_ratio(samples[name], samples[best])) for name in own & samples.keys())
 

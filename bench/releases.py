@@ -135,7 +135,8 @@ def main(argv=None) -> int:
     kept = read(FILE) if FILE.exists() else {"releases": {}}
     if args.here:
         newest = max(kept["releases"], key=lambda release: tuple(map(int, release.split("."))))
-        with tempfile.TemporaryDirectory() as folder:  # again, since ptxas may be another one than the record's
+        # Again, since ptxas may be another one than the record's.
+        with tempfile.TemporaryDirectory() as folder:
             before = of_release(newest, Path(folder))
         now = made()
         print(f"CuTe DSL {compiler.DSL_VERSION} beside {newest}: {moved(before, now)}.")

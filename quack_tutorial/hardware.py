@@ -30,7 +30,8 @@ import math
 import re
 from dataclasses import dataclass
 
-ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}  # of an element, by the name that records give its type
+# Of an element, by the name that records give its type.
+ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 SCALE_COLUMNS = (
     128  # of a row in float8 that share a scale, where a row has several: as many as a matmul multiplies in one go
 )
@@ -99,7 +100,8 @@ SMS = {
     (10, 3): (228, 2048, 32),
     (12, 0): (100, 1536, 24),
 }
-TOLD_APART = ("PCIe", "NVL", "40GB")  # words of a name that tell a card from the most usual one of its first word
+# Words of a name that tell a card from the most usual one of its first word.
+TOLD_APART = ("PCIe", "NVL", "40GB")
 
 
 def sm_of(capability: tuple[int, int]) -> dict:

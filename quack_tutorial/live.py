@@ -131,7 +131,8 @@ def _card():
 
 def _panel(say, device, **choices):
     """Sliders over `choices` that call `say(device, ...)` after each move; None where there is nobody to move them."""
-    if os.environ.get("QUACK_TUTORIAL_PROGRESS") == "0":  # a book is being built, or a page runs the chapter
+    # A book is being built, or a page runs the chapter.
+    if os.environ.get("QUACK_TUTORIAL_PROGRESS") == "0":
         return None
     try:
         import ipywidgets

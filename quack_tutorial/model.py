@@ -132,7 +132,8 @@ class Attention(nn.Module):
 
     def forward(self, x, cos, sin):
         T, D = cos.shape[0], 2 * cos.shape[1]
-        q, k, v = self.qkv(x).view(-1, T, 3, self.heads, D).permute(2, 0, 3, 1, 4)  # each (B, heads, T, D)
+        # Each (B, heads, T, D).
+        q, k, v = self.qkv(x).view(-1, T, 3, self.heads, D).permute(2, 0, 3, 1, 4)
         q, k = turned(q, cos, sin), turned(k, cos, sin)
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.out(y.transpose(1, 2).reshape(x.shape))

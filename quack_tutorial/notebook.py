@@ -45,7 +45,8 @@ BESIDE_MEMBERS = re.compile(
 )  # in a list that was written as words
 RELATIVE = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2, "float64": 1e-12}
 
-VERDICTS: deque = deque(maxlen=1000)  # the last ones: {"of": who judged, "right": whether it was right, ...}
+# The last ones: {"of": who judged, "right": whether it was right, ...}.
+VERDICTS: deque = deque(maxlen=1000)
 
 
 def note(of: str, right, **more) -> None:
@@ -158,7 +159,8 @@ def _changed_inputs(run) -> list[str]:
     for tensor, kind in zip(accesses["tensor"], accesses["kind"]):
         first.setdefault(int(tensor), int(kind))
     written = {int(tensor) for tensor in accesses["tensor"][accesses["kind"] > 0]}
-    return [run.trace.tensors[k].name for k in sorted(written - {-1}) if first[k] != 1]  # read, or read by an atomic
+    # Read, or read by an atomic.
+    return [run.trace.tensors[k].name for k in sorted(written - {-1}) if first[k] != 1]
 
 
 def _compared(result, wanted, tolerance, first=False) -> tuple[bool, str]:
@@ -576,7 +578,8 @@ class Recorded:
     what: str
     speeds: tuple[Speed, ...]
     provenance: str
-    ruler: str = "best plain kernel"  # whose speed the shares are of: the best copy, the best read, ...
+    # Whose speed the shares are of: the best copy, the best read, ...
+    ruler: str = "best plain kernel"
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -418,4 +418,5 @@ _ALL += (CROSS_ENTROPY, CROSS_ENTROPY_BACKWARD, CROSS_ENTROPY_FUSED)
 KERNELS = {
     kernel.name: kernel for kernel in _ALL
 }  # of those that spread rows of any length by the rule, as suites have recorded them
-QUANTIZED = {kernel.name: kernel for kernel in (RMSNORM_QUANTIZED, RMSNORM_QUANTIZED_BLOCKS)}  # not recorded yet
+# Not recorded yet.
+QUANTIZED = {kernel.name: kernel for kernel in (RMSNORM_QUANTIZED, RMSNORM_QUANTIZED_BLOCKS)}

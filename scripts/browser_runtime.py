@@ -36,7 +36,8 @@ import grading
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".runtime"
 PYODIDE = "0.29.3"
-PYODIDE_SHA256 = "924f3167d6bf5e553bda392615eaa82edd82a9cffc32a1cc49853a926b148c5c"  # of the package on npm
+# Of the package on npm.
+PYODIDE_SHA256 = "924f3167d6bf5e553bda392615eaa82edd82a9cffc32a1cc49853a926b148c5c"
 PURIFY, PURIFY_FILE = "3.5.0", "dist/purify.min.js"
 PURIFY_SHA256 = "faa5f2bfe2814384b83d6edb4ed66812fbfdb2a654b4d59edd4b12304058ec20"  # the same
 # Each under the SIL Open Font License 1.1: package on npm, its sha256. book/static/fonts.css says which files of it a page takes.

@@ -39,7 +39,8 @@ from quack_tutorial.shipped import (
 )
 
 DTYPES = {"float32": cutlass.Float32, "bfloat16": cutlass.BFloat16, "float16": cutlass.Float16}
-WIDTHS = ("float32", "bfloat16")  # where float16 would only repeat what bfloat16 shows: the accesses follow the bits
+# Where float16 would only repeat what bfloat16 shows: the accesses follow the bits.
+WIDTHS = ("float32", "bfloat16")
 
 
 def row_specs(dtype, N, rows="aligned"):
@@ -196,7 +197,8 @@ def test_a_gradient_of_rows_that_start_anywhere_has_no_single_stage(kernel):
         kernel(dtype, 129, "congruent", weight_dtype=dtype, config=Config(32, 32, stages=1))
     kernel(dtype, 129, "congruent", weight_dtype=dtype, config=Config(32, 32, stages=2))
     kernel(dtype, 128, "aligned", weight_dtype=dtype, config=Config(32, 32, stages=1))
-    for N in (*range(1, 40), *(4097 * k + 1 for k in range(MAX_N // 4097))):  # what ships is never refused
+    # What ships is never refused.
+    for N in (*range(1, 40), *(4097 * k + 1 for k in range(MAX_N // 4097))):
         kernel(dtype, N, "congruent", weight_dtype=dtype)
 
 

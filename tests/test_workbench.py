@@ -42,10 +42,12 @@ def files(home):
 def test_a_copy_that_was_only_run_is_renewed(tmp_path):
     copies.renew(tmp_path, {CHAPTER: FIRST})
     printed = {"output_type": "stream", "name": "stdout", "text": "3"}
-    ran = json.loads(notebook("# 4. Warp reduce", "a = 1\nb = 2", "", outputs=[printed]))  # and an empty cell
+    # And an empty cell.
+    ran = json.loads(notebook("# 4. Warp reduce", "a = 1\nb = 2", "", outputs=[printed]))
     (tmp_path / CHAPTER).write_text(json.dumps(ran))
     copies.renew(tmp_path, {CHAPTER: FIRST})
-    assert json.loads((tmp_path / CHAPTER).read_text()) == ran  # the same text again takes no outputs away
+    # The same text again takes no outputs away.
+    assert json.loads((tmp_path / CHAPTER).read_text()) == ran
     copies.renew(tmp_path, {CHAPTER: SECOND})
     assert files(tmp_path) == {CHAPTER: SECOND}
 

@@ -281,4 +281,5 @@ def _harder_mean(x, rng):
     x += np.asarray(rng.choice([-1, 2]), x.dtype)
 
 
-HARDER = {"softmax": _harder_logits, "layernorm": _harder_mean}  # what inputs are made of drawn ones, in place
+# What inputs are made of drawn ones, in place.
+HARDER = {"softmax": _harder_logits, "layernorm": _harder_mean}

@@ -25,7 +25,8 @@ from quack_tutorial import card, records
 from quack_tutorial.compiler import global_names
 
 MARK = '<script type="application/json" class="qt-other-card">{}</script>'
-KINDS = ("text/html", "image/svg+xml", "image/png", "text/plain")  # the first that an output has is shown
+# The first that an output has is shown.
+KINDS = ("text/html", "image/svg+xml", "image/png", "text/plain")
 
 
 def load_ipython_extension(shell):

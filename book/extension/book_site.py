@@ -131,7 +131,8 @@ def write_front_page(app, error):
 
 def setup(app):
     app.connect("config-inited", hide_launch_buttons_without_repository)
-    app.connect("config-inited", write_labs, priority=100)  # before the table of contents is read, which names them
+    # Before the table of contents is read, which names them.
+    app.connect("config-inited", write_labs, priority=100)
     app.connect("source-read", add_helpers)
     # Before the theme draws its buttons (priority 501), or it would not know of the notebook.
     app.connect("html-page-context", offer_notebook, priority=400)

@@ -31,7 +31,8 @@ def sections_of(doctree):
         yield section["ids"], words(title), "\n\n".join(text for child in own for text in blocks(child))
         for entry in (desc for child in own for desc in child.findall(addnodes.desc)):
             signature, content = entry[0], entry[-1]
-            first, *more = [*blocks(content), ""]  # beside the signature, because a link shows one paragraph
+            # Beside the signature, because a link shows one paragraph.
+            first, *more = [*blocks(content), ""]
             text = [f"`{signature.astext()}` {first}".strip(), *filter(None, more)]
             yield signature["ids"], signature.get("fullname", ""), "\n\n".join(text)
 

@@ -350,7 +350,8 @@ def _of_literals(name: str):
         if type(result) is not Value or not are_known(*others):
             return result
         numbers = [self.value, *map(known, others)]
-        if others:  # in the type that they have in common, as of values: -1 is no number of Uint32's
+        # In the type that they have in common, as of values: -1 is no number of Uint32's.
+        if others:
             common = _joined(self.dtype, type_of(others[0]))
             numbers = [Literal(common, number).value for number in numbers]
         return Literal(result.dtype, of_numbers(*(numbers[::-1] if swapped else numbers)))

@@ -87,7 +87,8 @@ def whole(old, new, changed) -> list[tuple[str, list[tuple[str, str]]]]:
 def methods(thing, comments=False) -> dict[str, list[str]]:
     """The lines of the one function, or of each method and attribute that a class has, its own and those it inherits."""
     found = {}
-    for base in reversed(thing.__mro__[:-1]) if inspect.isclass(thing) else [thing]:  # the last base is object
+    # The last base is object.
+    for base in reversed(thing.__mro__[:-1]) if inspect.isclass(thing) else [thing]:
         found |= written(base, comments)
     return found
 

@@ -111,7 +111,8 @@ def releases() -> Shown:
             rows.append((release, arch, f"{len(made)} of {len(programs)}", *some, *differ, renamed))
     for arch, programs in newest.items():
         for name in programs:
-            all_said = [kept["releases"][release][arch].get(name) for release in named]  # None: newer than that record
+            # None: newer than that record.
+            all_said = [kept["releases"][release][arch].get(name) for release in named]
             facts = {_brief(said) for said in all_said if isinstance(said, list)}
             if len(facts) > 1:
                 moved.append((f"{name} ({arch})", *(_brief(said) for said in all_said)))

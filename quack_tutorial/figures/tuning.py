@@ -31,7 +31,8 @@ AXES = {
 }
 
 
-KERNELS = {"registers": 0, "shared memory": 1}  # where a row waits -> the stages of such configurations
+# Where a row waits -> the stages of such configurations.
+KERNELS = {"registers": 0, "shared memory": 1}
 
 
 def heat_map(operation, dtype, N, rows="threads a row", columns="threads a block", M=None, kept=None) -> HeatMap:

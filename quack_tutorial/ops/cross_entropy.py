@@ -98,7 +98,8 @@ def _of_classes(input, target, weight, ignore_index, reduction, smoothing, dtype
     out = torch.float32 if _is_wide(input, dtype) else input.dtype
     target = _as_index(target)
     N, counts = input.shape[1], target != ignore_index
-    column = torch.where(counts, target, 0).long().clamp(0, N - 1)  # what is no column has a loss that is NaN
+    # What is no column has a loss that is NaN.
+    column = torch.where(counts, target, 0).long().clamp(0, N - 1)
     losses, lse = cross_entropy(
         input, target, ignore_index=ignore_index, reduction="none", dtype=torch.float32, return_lse=True
     )
@@ -135,7 +136,8 @@ def cross_entropy_with_grad(input, target, ignore_index=-100):
         return _with_grad(launches.autocast_to_float32(input), target, ignore_index)
     _check("cross_entropy_with_grad", input, target, ignore_index)
     input = launches.autocast_to_float32(input)
-    if is_compiling() and not _are_functorch_transforms_active():  # a compiler would differentiate at once
+    # A compiler would differentiate at once.
+    if is_compiling() and not _are_functorch_transforms_active():
         input = input.detach()
     return _cross_entropy_with_grad(input, target, ignore_index)
 
@@ -235,7 +237,8 @@ def _prepare(input, target, ignore_index, reduction, wide, lse_rank):
     run, is_matrix, of_bytes = _checked_on_cpu(kernel, x), x is input, target.dtype is torch.uint8
     # Losses that are added up stay float32.
     loss_dtype = torch.float32 if wide or reduction != "none" else input.dtype
-    number = input.new_empty((), dtype=torch.float32 if wide else input.dtype)  # empty_like is quicker than new_empty
+    # empty_like is quicker than new_empty.
+    number = input.new_empty((), dtype=torch.float32 if wide else input.dtype)
 
     def launch(input, target):
         if of_bytes or target.stride(0) != 1:

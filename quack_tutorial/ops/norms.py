@@ -21,7 +21,8 @@ class Norm:
     words: str  # what is written behind the input in a call
     kernel: shipped.Kernel
     gradient: shipped.Kernel
-    stats: tuple[str, ...]  # the vectors, a float32 number a row, that the forward kernel keeps for the gradient
+    # The vectors, a float32 number a row, that the forward kernel keeps for the gradient.
+    stats: tuple[str, ...]
 
     @property
     def adds(self):

@@ -43,7 +43,8 @@ from typing import ClassVar
 from quack_tutorial import card, hardware, machine
 
 FOLDER = Path(__file__).parent
-WHOLE = ("h100", "h200")  # the cards that stand for others: of each is recorded nearly all that pages show
+# The cards that stand for others: of each is recorded nearly all that pages show.
+WHOLE = ("h100", "h200")
 SCHEMA = 1
 PACKAGES = {
     "torch": "torch",

@@ -35,7 +35,8 @@ RULERS = {
     "add three": ("best sum of three", "the fastest sum of three matrices of the same size"),
     "add and keep": ("best addition written twice", "the fastest addition of the same size that writes its sum twice"),
 }
-PLAIN = "best plain kernel", "the fastest plain kernel with the same reads and writes"  # several of them, or another
+# Several of them, or another.
+PLAIN = "best plain kernel", "the fastest plain kernel with the same reads and writes"
 
 
 @dataclass(frozen=True)

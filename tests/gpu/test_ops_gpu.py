@@ -262,7 +262,8 @@ def check_topk(x, k, call=None):
     assert values.dtype is x.dtype and np.array_equal(indices.cpu().numpy(), places)
     there = x.gather(-1, indices)
     assert torch.equal(values.nan_to_num(7), there.nan_to_num(7))
-    assert torch.equal(values.signbit() & ~values.isnan(), there.signbit() & ~there.isnan())  # of -0
+    # Of -0.
+    assert torch.equal(values.signbit() & ~values.isnan(), there.signbit() & ~there.isnan())
     shares, same = call(x, k, softmax=True)
     assert torch.equal(same, indices)
     assert reference.softmax_error(wanted, numbers(shares)[0], name(x.dtype)) <= 1
@@ -752,7 +753,8 @@ def test_launches_are_in_the_order_of_another_device_s_stream(clean):
     with torch.cuda.stream(side):
         torch.cuda._sleep(50_000_000)
         x.copy_(fresh)
-        with torch.cuda.device(0):  # the current device is the other one again, that one's stream stays
+        # The current device is the other one again, that one's stream stays.
+        with torch.cuda.device(0):
             found = results(x, w, target)
     side.synchronize()
     for one, other in zip(found, results(fresh, w, target), strict=True):

@@ -265,7 +265,8 @@ def test_a_check_knows_a_function_by_what_is_asked_and_not_by_what_it_calls_itse
 
 def test_files_that_are_not_plain(tmp_path, capsys):
     marked = tmp_path / "marked.py"
-    marked.write_bytes(b"\xef\xbb\xbf" + RIGHT.replace("\n", "\r\n").encode())  # as some editors begin a file
+    # As some editors begin a file.
+    marked.write_bytes(b"\xef\xbb\xbf" + RIGHT.replace("\n", "\r\n").encode())
     assert cli.main(["grade", "block-reduce", str(marked)]) == 0
     marked.write_bytes(RIGHT.encode("utf-16"))  # as PowerShell's > writes it
     assert cli.main(["grade", "block-reduce", str(marked), "--no-compile"]) == 0

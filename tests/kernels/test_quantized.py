@@ -62,7 +62,8 @@ def test_rows_of_zeros_and_rows_with_nan_or_infinity(kernel):
             assert reference.rmsnorm_quantized_code_error(x, codes, weight, block=block) <= 1
             assert reference.rmsnorm_quantized_scale_error(x, scale, weight, block=block) <= 1
     codes, scale = quantized(kernel, x)
-    assert not codes[1].any() and (scale[1] == np.float32(2.0**-100 / 448)).all()  # zeros, and a scale to multiply with
+    # Zeros, and a scale to multiply with.
+    assert not codes[1].any() and (scale[1] == np.float32(2.0**-100 / 448)).all()
     assert np.isnan(scale[2]).all() and (codes[2] & 127 == 127).all()  # its root mean square is NaN
     assert np.isnan(scale[3]).any()  # infinity over infinity, as torch has it
     assert np.isnan(y[3]).any() and np.isnan(wanted[3]).any()

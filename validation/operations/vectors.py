@@ -227,7 +227,8 @@ def edges(format: Format) -> tuple:
 def rounding_ties() -> tuple:
     """Bits of float32 numbers between two neighbours of float16, of bfloat16 or of the integers."""
     found = []
-    for low in (0x0000, 0x7FFF, 0x8000, 0x8001, 0xFFFF):  # below, at and above half of bfloat16's last place
+    # Below, at and above half of bfloat16's last place.
+    for low in (0x0000, 0x7FFF, 0x8000, 0x8001, 0xFFFF):
         found += [high << 16 | low for high in (0x3F80, 0x3F81, 0x0000, 0x0001, 0x007F, 0x7F7F, 0xC2C7)]
     halves = [1 + 2**-11, 1 + 3 * 2**-11, 1 + 2**-11 + 2**-23, 65504, 65519.996, 65520, 65536]
     halves += [2.0**-24, 2.0**-25, 2.0**-25 * (1 + 2**-23), 3 * 2.0**-25, 2.0**-14 - 2.0**-25, 2.0**-14]

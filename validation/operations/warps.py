@@ -31,7 +31,8 @@ from validation.operations.operation import (
 
 # ---- warps ----------------------------------------------------------------------------------------------------------
 
-DISTANCES = np.array([0, 1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 30, 31])  # of the shuffles, a warp each
+# Of the shuffles, a warp each.
+DISTANCES = np.array([0, 1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 30, 31])
 WARPS = len(DISTANCES)
 LANES = np.arange(WARP * WARPS)
 # mask_and_clamp: segments of 32, 16, 8, 4, 2 lanes (the segment mask is 32 - width), then clamps that cut segments short
