@@ -76,9 +76,7 @@ def vector_of(tensor, size, shift=0):
 two_warps = launched(64, blocks="x.shape[0]")
 
 
-write(
-    globals(),
-    '''
+write(globals())('''
 vectors(x, out, *, dtype, words, how, limit=None, shift=0, fill=0.0) @two_warps:
     """A vector of words a thread. Threads from `limit` on load nothing and write `fill`; `shift` moves a load by elements."""
     size = words * 32 // dtype.width
@@ -159,5 +157,4 @@ given(x, out, *, text, types=(), args=(), options=()):
     known = {"x": x.iterator, "smem": s.iterator, "policy": evict_last(), "nine": Int32(9), "sixteen": cutlass.Int64(16)}
     arguments = [known[name] for name in args]
     cute.arch.inline_ptx(text, write_only_types=list(types), read_only_args=arguments, **dict(options))
-''',
-)
+''')

@@ -114,9 +114,7 @@ def prints_apart():
     print("b", 2)
 
 
-TAKEN = write(
-    globals(),
-    '''
+TAKEN = write(globals())('''
 spaces = x[:32] + 700:
     """Whether memory is where AddressSpace says, and hints that change nothing."""
     s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Int32, cute.make_layout(32), 16)
@@ -276,13 +274,10 @@ polled @launched(64) = x[31::-1]:
     else:
         s[tidx - 32] = x[tidx - 32]
         cute.arch.mbarrier_arrive(mbar)
-''',
-)
+''')
 
 
-write(
-    globals(),
-    '''
+write(globals())('''
 polls_for_ever:
     """Nobody arrives: the loop does not end."""
     mbar = cutlass.memory.SmemAllocator().allocate_array(cutlass.Int64, 1, byte_alignment=8)
@@ -329,6 +324,5 @@ one_launched_early(x, out, how: Constexpr) @launched(64, use_pdl=True, passing=T
             cute.arch.barrier(barrier_id=0, number_of_threads=64)
     else:
         out[tidx] = x[tidx]
-''',
-)
+''')
 REFUSED = ["largest_of_integers"]

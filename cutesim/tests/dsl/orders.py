@@ -32,9 +32,7 @@ def initialise(mbar, count: cutlass.Constexpr):
     cute.arch.barrier()
 
 
-write(
-    globals(),
-    '''
+write(globals(), parameters="x", host="")('''
 sleeper(x, *, says_so_first):
     """Warp 0 looks whether there is work and, if not, sleeps; warp 1 puts work there and wakes a sleeper. Where warp 0 says
     that it sleeps only after it has looked, warp 1 may come between the two, and nobody wakes warp 0."""
@@ -222,10 +220,7 @@ lost_update:
     if tid % 32 == 0:
         old = cute.arch.atomic_or(x.iterator, cutlass.Int32(0))
         cute.arch.atomic_exch(x.iterator, old + 1)
-''',
-    parameters="x",
-    host="",
-)
+''')
 # Kernels by their names, with their constants.
 wakes_too_early, sleeps_safely = ("sleeper", False), ("sleeper", True)
 flag_without_fence, spin_for_ever, named_once = ("flag", False), ("spin", False), ("named", True)

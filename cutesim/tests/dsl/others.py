@@ -248,9 +248,7 @@ def fence(fences, where):
         cute.arch.fence_acq_rel_gpu()
 
 
-write(
-    globals(),
-    '''
+write(globals())('''
 swap @launched(32, blocks=2, cluster=2):
     """Two blocks of a cluster exchange 2 ^ x."""
     box = smem.allocate_tensor(Float32, cute.make_layout(32))
@@ -486,17 +484,13 @@ print_sizes() @launched(64):
     print(Storage.size_in_bytes(), Inner.size_in_bytes(), storage.wide.data_ptr().value_type)
     for i in cutlass.range_constexpr(2):
         print("pass", i)
-''',
-)
-LACKING = write(
-    globals(),
-    """
+''')
+LACKING = write(globals())("""
 ask_the_clock: x[0] = Float32(clock())
 unknown:
     cute.make_cotiled_copy(1, 2, 3)
     cute.arch.clock64()
     helper(x)
-""",
-)
+""")
 TAKEN = "lambdas_of_one_line coordinates_of_one_mode".split()
 TAKEN += "divided_by_one_mode counted_when_it_runs".split()
