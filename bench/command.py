@@ -215,7 +215,8 @@ def cells_of(operation: str, args, dtypes, sizes, rows) -> list[CellKey]:
 
 def requested_providers(args) -> dict[str, list[str]]:
     """For each operation the providers that the arguments ask for; ValueError names those there are."""
-    wanted, unwanted, found, known, series = words(args.providers), words(args.without), {}, [], series_of(args)
+    wanted, unwanted, found, known = words(args.providers), words(args.without), {}, []
+    series = series_of(args)
     for name in requested_operations(args):
         there = providers_there(name, series)
         found[name] = [one for one in there if (not wanted or one in wanted) and one not in unwanted]

@@ -42,7 +42,8 @@ def drawn(seed: int, count: int) -> list[CellKey]:
     """`count` cells: operations in turn; lengths of models, multiples of 64 and of 8, odd ones, and every third a power of 2."""
     draw, keys = random.Random(seed), []
     for turn in range(count):
-        operation, dtype = OPERATIONS[turn % len(OPERATIONS)], draw.choice(("float32", "float16", "bfloat16"))
+        operation = OPERATIONS[turn % len(OPERATIONS)]
+        dtype = draw.choice(("float32", "float16", "bfloat16"))
         longest = 1 << draw.randint(10, 17)
         between = draw.randint(longest // 2, longest)
         N = draw.choice((draw.choice(MODELS), between // 64 * 64, between // 8 * 8, between | 1))

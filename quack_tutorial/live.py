@@ -58,7 +58,8 @@ def say_stride(device, stride, offset):
     from cutesim.simulation import simulate
     from quack_tutorial.kernels.memory import Strided
 
-    kernel, words = Strided(stride, offset, threads=32), np.zeros(8 * 32 * stride + offset, np.float32)
+    kernel = Strided(stride, offset, threads=32)
+    words = np.zeros(8 * 32 * stride + offset, np.float32)
     run = simulate(kernel, words, np.zeros((1, 32), np.float32), 8)
     requests = analysis.requests(run.trace)
     sectors = requests[requests["kind"] == 0]["sectors"].mean()

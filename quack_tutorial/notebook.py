@@ -95,7 +95,8 @@ def lengths(step=1, most=500) -> list[int]:
     rng, count = np.random.default_rng(), most // step
     primes = [n for n in range(3, count + 1, 2) if all(n % d for d in range(3, n, 2))]
     six = 12 * rng.integers(0, max(1, count // 12)) + 6
-    near, beyond = rng.integers(count - count // 4, count + 1), rng.integers(2 * count, 3 * count + 1)
+    near = rng.integers(count - count // 4, count + 1)
+    beyond = rng.integers(2 * count, 3 * count + 1)
     power, anywhere = 1 << count.bit_length() - 1, rng.integers(1, count + 1)
     found = 1, 2, rng.choice(primes), power, min(six, count), anywhere, near, beyond
     return sorted({step * int(n) for n in found})

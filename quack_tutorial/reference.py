@@ -112,7 +112,8 @@ def ulp_distance(result, reference, dtype):
 
     0 where both are NaN or the same infinity; infinity where only one is.
     """
-    result, reference = np.asarray(result, dtype=np.float64), np.asarray(reference, dtype=np.float64)
+    result = np.asarray(result, dtype=np.float64)
+    reference = np.asarray(reference, dtype=np.float64)
     same = (result == reference) | (np.isnan(result) & np.isnan(reference))
     comparable = np.isfinite(result) & np.isfinite(reference)
     with np.errstate(invalid="ignore"):

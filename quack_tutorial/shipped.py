@@ -211,7 +211,8 @@ class Kernel:
         `draw.targets(M, N)` gives class numbers, `draw.normal(name, shape)` normally distributed float64; and
         `draw.place(name, kind, values, shape)` gives the array that has them, or with None for values one to be written.
         """
-        absent, given = {name for group in self.optional if not draw.has(group) for name in group}, {}
+        absent = {name for group in self.optional if not draw.has(group) for name in group}
+        given = {}
         for name, kind in self.parameters.items():
             if name in absent or isinstance(kind, (int, float)):
                 continue

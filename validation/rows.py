@@ -164,7 +164,8 @@ def random_config(rng, operation: str, N: int, rows: str) -> Config:
     through = copied and rng.random() < (0.8 if gradient else 0.4)
     several = rows == "aligned" and operation in ("rmsnorm", "layernorm") and not through and N <= MOST_HELD * 8
     while True:
-        threads, blocks = int(rng.choice(THREADS)), 1 if streams else int(rng.choice([1, 1, 1, 2, 4]))
+        threads = int(rng.choice(THREADS))
+        blocks = 1 if streams else int(rng.choice([1, 1, 1, 2, 4]))
         block = threads * int(rng.choice([1, 2, 4])) if blocks == 1 and not through else threads
         stages, each = int(through), 1
         if through and gradient:

@@ -296,7 +296,8 @@ def _unquoted(text: str) -> str:
 
 def _fold(cell) -> None:
     """Fold what the cell's tags hide. A whole cell becomes text: JupyterLab opens a collapsed output once it is run."""
-    tags, label = cell.metadata.get("tags", ()), cell.metadata.get("mystnb", {}).get("code_prompt_show", "Solution")
+    tags = cell.metadata.get("tags", ())
+    label = cell.metadata.get("mystnb", {}).get("code_prompt_show", "Solution")
     if "hide-cell" in tags:
         cell.source = FOLD.format(label=label, body=SOLUTION.format(code=cell.source))
         cell.cell_type = "markdown"

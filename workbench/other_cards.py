@@ -37,7 +37,8 @@ def load_ipython_extension(shell):
 
     def before(info):
         nonlocal asked, drawn, names_before
-        asked, drawn, names_before = card.times_asked(), _drawn_so_far(shell.user_ns), dict(shell.user_ns)
+        asked, drawn = card.times_asked(), _drawn_so_far(shell.user_ns)
+        names_before = dict(shell.user_ns)
 
     def after(result):
         source = result.info.raw_cell

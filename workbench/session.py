@@ -277,7 +277,8 @@ class _Told(io.TextIOBase):
 
     def write(self, text):
         begins = "".join(text[: self._characters].splitlines(True)[: self._lines])
-        self._lines, self._characters = self._lines - begins.count("\n"), self._characters - len(begins)
+        self._lines -= begins.count("\n")
+        self._characters -= len(begins)
         if begins:
             self._tell("text", begins)
         end = self._end + text[len(begins) :]

@@ -406,7 +406,8 @@ class _Run:
         marks, now, ends, left = {}, [], [], []
         for event in group:
             address = next(iter(self._at(event)))
-            mbarrier, owner = self.mbarriers.setdefault(address, _MBarrier(1, 1)), address >> SMEM_BLOCK_BITS
+            mbarrier = self.mbarriers.setdefault(address, _MBarrier(1, 1))
+            owner = address >> SMEM_BLOCK_BITS
             nbytes = int(source["bytes"])
             if int(source["op"]) == Op.BULK_COPY:
                 nbytes = int(source["arg"])
@@ -442,7 +443,8 @@ class _Run:
         return {("slot", block, word + k): "w" for k in range(span)}
 
     def _access(self, event, op):
-        lanes, addresses = np.nonzero(active(event))[0], row(self.trace.addresses, event["addresses"])
+        lanes = np.nonzero(active(event))[0]
+        addresses = row(self.trace.addresses, event["addresses"])
         values, block = row(self.trace.values, event["values"]), int(event["block"])
         info = self.trace.tensors[int(event["tensor"])]
         if event["space"] == Space.GMEM:

@@ -41,7 +41,8 @@ class Shown:
     """
 
     def __init__(self, title, summary, where, parts, whole):
-        self.title, self.summary, self.where, self.parts, self.whole = title, summary, where, parts, whole
+        self.title, self.summary, self.where, self.parts = title, summary, where, parts
+        self.whole = whole
 
     def _repr_html_(self) -> str:
         rows = _rows(self.parts)

@@ -41,7 +41,8 @@ def intensity(operation: str, cell) -> float:
 def roofline() -> Chart:
     """A mark for each kernel at its operations a byte and its GFLOP/s, under the memory's slope and the arithmetic's roof."""
     cells = recorded()
-    peak, slope = hardware.gpu(folder().name).bandwidth_gb_s, max(cell.ceiling_gb_s for _, cell in cells.values())
+    peak = hardware.gpu(folder().name).bandwidth_gb_s
+    slope = max(cell.ceiling_gb_s for _, cell in cells.values())
     marks = [
         (name, result, intensity(name, cell), cell)
         for name, (_, cell) in cells.items()

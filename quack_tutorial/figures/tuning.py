@@ -76,7 +76,8 @@ class HeatMap:
     """`places` maps (row, column) to a share of the speed of `ceiling`; `best` is the place of the largest."""
 
     def __init__(self, title, rows, columns, places, where, ceiling):
-        self.title, self.rows, self.columns, self.places, self.where = title, rows, columns, places, where
+        self.title, self.rows, self.columns, self.places = title, rows, columns, places
+        self.where = where
         self.ceiling = ceiling
         self.best = max(places, key=places.get)
 

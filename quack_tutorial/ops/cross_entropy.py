@@ -229,7 +229,8 @@ def _prepare(input, target, ignore_index, reduction, wide, lse_rank):
     """The launch for tensors like these."""
     _check("cross_entropy", input, target, ignore_index, reduction)
     launches.check_rows("cross_entropy", input, TORCHS)
-    x, dtype, mean = launches.as_rows("cross_entropy", input), launches.DTYPE_NAMES[input.dtype], reduction == "mean"
+    x, dtype = launches.as_rows("cross_entropy", input), launches.DTYPE_NAMES[input.dtype]
+    mean = reduction == "mean"
     with_scale = mean and lse_rank == 2
     kept = None if reduction == "none" else (mean, with_scale)
     out = "float32" if wide else dtype
@@ -284,7 +285,8 @@ def _prepare_backward(input, target, dloss, lse, scale):
     names = launches.DTYPE_NAMES[x.dtype], _index(target), launches.DTYPE_NAMES[dloss.dtype]
     promise = launches.promise(x, launches.one_row(x))
     kernel = _backward_kernel(x.device.type, *names, x.shape[1], promise, lse.dim(), scale is not None)
-    run, is_matrix, of_bytes = launches.guarded(kernel, x.device), x is input, target.dtype is torch.uint8
+    run, is_matrix = launches.guarded(kernel, x.device), x is input
+    of_bytes = target.dtype is torch.uint8
 
     def launch(input, target, dloss, lse, ignore_index, scale):
         dx = empty_like(input)
@@ -312,7 +314,8 @@ def _prepare_fused(input, target, ignore_index):
     """The launch for tensors like these."""
     _check("cross_entropy_with_grad", input, target, ignore_index)
     launches.check_rows("cross_entropy_with_grad", input, TORCHS)
-    x, empty_like = launches.as_rows("cross_entropy_with_grad", input), launches.contiguous_like(input)
+    x = launches.as_rows("cross_entropy_with_grad", input)
+    empty_like = launches.contiguous_like(input)
     promise = launches.promise(x, launches.one_row(x))
     kernel, at_once = _fused_kernel(x.device.type, launches.DTYPE_NAMES[x.dtype], _index(target), x.shape[1], promise)
     run, is_matrix, of_bytes = _checked_on_cpu(kernel, x), x is input, target.dtype is torch.uint8

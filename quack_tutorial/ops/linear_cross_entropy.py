@@ -120,7 +120,8 @@ def _gradient(ctx, dloss, *_):
         of, ctx.of = ctx.of, None
         found = (_scaled(d, dloss * scale, out=d) for d in (dinput, dweight))
     else:
-        of, found = ctx.of, _linear_cross_entropy_backward(input, linear_weight, dinput, dweight, dloss * scale)
+        of = ctx.of
+        found = _linear_cross_entropy_backward(input, linear_weight, dinput, dweight, dloss * scale)
     return *(gradient if there else None for gradient, there in zip(found, of)), *others
 
 

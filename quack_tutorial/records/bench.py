@@ -231,7 +231,8 @@ def _checked(kept: dict, path: str) -> Record:
 
 def _checked_cell(kept, path):
     require(isinstance(kept, dict), f"{path}: a cell is a JSON object, this is a {type(kept).__name__}")
-    where, results = f"{path}: cell {kept.get('dtype')} {kept.get('M')} x {kept.get('N')}", kept.get("results")
+    where = f"{path}: cell {kept.get('dtype')} {kept.get('M')} x {kept.get('N')}"
+    results = kept.get("results")
     require(isinstance(results, list) and results, f"{where}: it has no results")
     cell = build(Cell, kept | {"results": ()}, where)
     require(cell.dtype in ITEM_BYTES, f"{where}: dtype is not one of {', '.join(ITEM_BYTES)}")

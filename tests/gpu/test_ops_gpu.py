@@ -401,7 +401,8 @@ def test_the_loss_of_a_linear_layer_whose_logits_exist_in_pieces(N, dtype, rows)
     if N > 1000 and not ON_GPU:
         pytest.skip("needs a GPU")
     M, K = 1000 if ON_GPU else 40, 64
-    input, weight = randn(M, K, dtype=dtype, grad=True), randn(N, K, dtype=dtype, seed=1, spread=0.3, grad=True)
+    input = randn(M, K, dtype=dtype, grad=True)
+    weight = randn(N, K, dtype=dtype, seed=1, spread=0.3, grad=True)
     target = targets(M, N, ignored=(3,))
     loss = ops.linear_cross_entropy(input, weight, target, batch_chunk_size=rows)
     exact = [x.detach().double().requires_grad_() for x in (input, weight)]

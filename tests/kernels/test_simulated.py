@@ -160,7 +160,8 @@ def test_the_last_block_of_a_cluster_may_have_less_of_a_row_in_shared_memory(dty
         assert run.ok, run
         return numbers(out)
 
-    mean, rstd, parts = np.zeros(M, np.float32), np.zeros(M, np.float32), np.full((2, N), np.nan, np.float32)
+    mean, rstd = np.zeros(M, np.float32), np.zeros(M, np.float32)
+    parts = np.full((2, N), np.nan, np.float32)
     y = found(RMSNorm, (x, w, None, None), (None, rstd, 1e-6))
     assert reference.rmsnorm_error(exact, y, dtype, exact_w) <= 1
     for stages in (1, 2):

@@ -58,7 +58,8 @@ class Format:
         """The number, which a Python float holds exactly in every format here."""
         bits = int(bits)
         sign = -1.0 if bits & self.sign else 1.0
-        exponent, mantissa = bits >> self.mantissa & ((1 << self.exponent) - 1), bits & ((1 << self.mantissa) - 1)
+        exponent = bits >> self.mantissa & ((1 << self.exponent) - 1)
+        mantissa = bits & ((1 << self.mantissa) - 1)
         if exponent == (1 << self.exponent) - 1:
             return math.copysign(math.nan, sign) if mantissa else sign * math.inf
         if exponent == 0:
