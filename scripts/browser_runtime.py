@@ -47,7 +47,8 @@ FONTS = {
     "@fontsource/jetbrains-mono@5.3.0": "1bbea47d1387406da5b6ccc4184cc61eae6851cc0db5c1d9bbd088ea9daa0b4a",
 }
 FACES = ROOT / "book/static/fonts.css"
-PYODIDE_FILES = ("pyodide.mjs", "pyodide.asm.js", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")
+PYODIDE_FILES = ("pyodide.mjs", "pyodide.asm.js", "pyodide.asm.wasm")
+PYODIDE_FILES += ("python_stdlib.zip", "pyodide-lock.json")
 NUMPY = "numpy-2.2.5-cp313-cp313-pyodide_2025_0_wasm32.whl"
 OFFICIAL = f"https://cdn.jsdelivr.net/pyodide/v{PYODIDE}/full/{NUMPY}"
 NUMPY_SHA256 = {

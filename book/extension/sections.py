@@ -18,7 +18,8 @@ from folds import part
 from sphinx import addnodes
 
 LEFT_OUT = (nodes.raw, nodes.comment, nodes.title, nodes.image, nodes.target, nodes.system_message)
-BLOCKS = (nodes.paragraph, nodes.term, nodes.literal_block, nodes.rubric, nodes.caption, nodes.entry, nodes.math_block)
+BLOCKS = (nodes.paragraph, nodes.term, nodes.literal_block)
+BLOCKS += (nodes.rubric, nodes.caption, nodes.entry, nodes.math_block)
 
 
 def sections_of(doctree):

@@ -87,7 +87,8 @@ def cards() -> Shown:
         compiled = f"{counts['compile']} of {counts['programs']}, {counts['date']}"
         names = ", ".join(gpu.name for gpu in of_it) or "none in this book's table"
         rows.append((".".join(map(str, capability)), names, ran, compiled, counts["need newer"]))
-    columns = "compute capability", "cards", "measured on", "programs that compile", "refused: they need a newer one"
+    columns = ("compute capability", "cards", "measured on")
+    columns += ("programs that compile", "refused: they need a newer one")
     return shown(columns, rows)
 
 

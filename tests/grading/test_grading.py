@@ -383,7 +383,8 @@ def test_a_right_answer_with_numpy_is_warned_where_it_is_right(capsys):
 def test_a_report_that_nobody_reads_to_its_end_or_in_another_encoding(tmp_path):
     answer = tmp_path / "Müller.py"
     answer.write_text(RIGHT, encoding="utf-8")
-    command = [sys.executable, "-m", "quack_tutorial.cli", "grade", "block-reduce", str(answer), "--no-compile"]
+    command = [sys.executable, "-m", "quack_tutorial.cli", "grade"]
+    command += ["block-reduce", str(answer), "--no-compile"]
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("M\\xfcller.py: 11 of 11 points")

@@ -96,8 +96,10 @@ def votes():
     halves = np.where(LANES % 32 < 16, 0xFFFF, 0xFFFF0000).astype(np.uint32)
     named = ballots & halves
     x = as_bits("Int32", says)[None]
-    answers = [named, named != 0, named == halves, (named == 0) | (named == halves), x[0][LANES ^ 5]]
-    names = ["vote_ballot_sync", "vote_any_sync", "vote_all_sync", "vote_uni_sync", "shuffle_sync_bfly"]
+    answers = [named, named != 0, named == halves]
+    answers += [(named == 0) | (named == halves), x[0][LANES ^ 5]]
+    names = ["vote_ballot_sync", "vote_any_sync", "vote_all_sync"]
+    names += ["vote_uni_sync", "shuffle_sync_bfly"]
     yield hand_made(
         "half warps", k.HalfWarps(), x, [(f"cute.arch.{n}, half a warp's mask", a) for n, a in zip(names, answers)]
     )
