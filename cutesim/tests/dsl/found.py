@@ -6,7 +6,7 @@ import cutlass
 import cutlass.cute as cute
 
 from . import language
-from .hosts import Constexpr, launched, one_warp
+from .hosts import Constexpr, initialise, launched, one_warp
 from .written import write
 
 
@@ -194,10 +194,7 @@ past_the_buffer:
     out[tidx] = x[tidx]
 misses_a_phase:
     mbar = cutlass.memory.SmemAllocator().allocate_array(cutlass.Int64, 1)
-    if tidx == 0:
-        cute.arch.mbarrier_init(mbar, 32)
-        cute.arch.mbarrier_init_fence()
-    cute.arch.barrier()
+    initialise(mbar, 32)
     for turn in cutlass.range_constexpr(2):
         cute.arch.mbarrier_arrive(mbar)
     cute.arch.mbarrier_wait(mbar, 0)

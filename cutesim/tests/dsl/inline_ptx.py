@@ -4,7 +4,7 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Int32
 
-from .hosts import Constexpr, launched, one_warp
+from .hosts import Constexpr, initialise, launched, one_warp
 from .written import write
 
 POLICY = "createpolicy.fractional.L2::evict_last.b64 {$w0};"
@@ -131,10 +131,7 @@ bulk_rows(x, out, *, N, how, wait=True, shift=0) @two_warps:
     smem = cutlass.memory.SmemAllocator()
     mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
     s = smem.allocate_tensor(cutlass.Float32, cute.make_layout(N), byte_alignment=128)
-    if tidx == 0:
-        cute.arch.mbarrier_init(mbar, 1)
-        cute.arch.mbarrier_init_fence()
-    cute.arch.barrier()
+    initialise(mbar, 1)
     source = cute.local_tile(cute.domain_offset((0, shift), x), (1, N), (row, 0))[0, None]
     if warp == 0:
         with cute.arch.elect_one():

@@ -6,7 +6,7 @@
 import cutlass
 import cutlass.cute as cute
 
-from .hosts import Constexpr
+from .hosts import Constexpr, initialise
 from .written import write
 
 
@@ -20,16 +20,6 @@ def launched(kernel, warps=2, blocks=1, cluster=None):
         body(x, *constants).launch(grid=[blocks, 1, 1], block=[32 * warps, 1, 1], **options)
 
     return host
-
-
-@cute.jit
-def initialise(mbar, count: cutlass.Constexpr):
-    """An mbarrier of so many arrivals, which the whole block may use after this."""
-    tid, _, _ = cute.arch.thread_idx()
-    if tid == 0:
-        cute.arch.mbarrier_init(mbar, count)
-        cute.arch.mbarrier_init_fence()
-    cute.arch.barrier()
 
 
 write(globals(), parameters="x", host="")('''
@@ -142,10 +132,7 @@ overtaken:
     """Two of three arrivals complete the phase: whose is the third depends on the order."""
     mbar = smem.allocate_array(cutlass.Int64, 1)
     tid, _, _ = cute.arch.thread_idx()
-    if tid == 0:
-        cute.arch.mbarrier_init(mbar, 2)
-        cute.arch.mbarrier_init_fence()
-    cute.arch.barrier()
+    initialise(mbar, 2)
     if tid % 32 == 0:
         cute.arch.mbarrier_arrive(mbar)
         if tid > 0:

@@ -11,7 +11,7 @@ from cutlass.base_dsl import enums, typing
 from cutlass.cutlass_dsl import dsl_user_op
 from cutlass.experimental import primitives
 
-from .hosts import Constexpr, launched, one_warp
+from .hosts import Constexpr, initialise, launched, one_warp
 from .written import write
 
 T = cutlass_dsl.T
@@ -444,10 +444,7 @@ stages(x, out, *, kind, handles=False, releases=True, early="", meets=True) @lau
 half_arrive(x) @launched(64):
     """Half of those that an mbarrier counts arrive at it, and all wait."""
     mbar = cutlass.memory.SmemAllocator().allocate_array(cutlass.Int64, 1)
-    if tidx == 0:
-        cute.arch.mbarrier_init(mbar, 64)
-        cute.arch.mbarrier_init_fence()
-    cute.arch.barrier()
+    initialise(mbar, 64)
     if tidx < 32:
         cute.arch.mbarrier_arrive(mbar)
     cute.arch.mbarrier_wait(mbar, 0)
