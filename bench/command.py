@@ -147,12 +147,8 @@ def measure(args, keys, providers, kept, driver, start=sweep.Worker) -> int:
             continue
         operation = measured.key.operation
         refuse_without_ours(measured)
-        fresh, path, record = (
-            new_record(args, operation, started[0], driver),
-            path_of(args, operation),
-            kept.get(operation),
-        )
-        kept[operation] = records.with_cell(record or fresh, measured.cell, fresh.versions)
+        fresh, path = new_record(args, operation, started[0], driver), path_of(args, operation)
+        kept[operation] = records.with_cell(kept.get(operation, fresh), measured.cell, fresh.versions)
         done += 1
         print(f"{describe(fresh, measured.cell)}  [{measured.seconds:.1f} s]", flush=True)
         if path:

@@ -79,7 +79,8 @@ def measure_cell(
         except ImportError as error:
             refused[name] = Result(name, "missing", first_line(error))
             continue
-        except Exception as error:  # a peer may raise anything; what matters is that the GPU still answers
+        except Exception as error:
+            # A peer may raise anything; what matters is that the GPU still answers.
             torch.cuda.synchronize()  # raises, and so ends this process, if it does not
             if gpu_lock.is_shared() and not alone and is_out_of_memory(first_line(error)):
                 raise  # the other workers have the memory: alone this provider may run

@@ -77,7 +77,8 @@ def measured(key: CellKey, setups: dict) -> dict:
                 both = _both(work, call, prepares=not found)
                 found[state, name] = timing.capture(both, slots, launches, pool).released()
             kept.append(call)
-        except Exception as error:  # whatever a peer raises, the others go on if the GPU still answers
+        except Exception as error:
+            # Whatever a peer raises, the others go on if the GPU still answers.
             torch.cuda.synchronize()
             print(f"{key}: {name}: {type(error).__name__}: {error}"[:200], file=sys.stderr)
         else:

@@ -43,8 +43,9 @@ def usual_top(N: int) -> int:
     return min(N, 8 if N <= 256 else 32 if N <= 1024 else 64)
 
 
-OLDEST = (8, 0)  # the compute capability that the kernels need at least
-CLUSTERS = (9, 0)  # ... and those with clusters, transactions of an mbarrier, bulk copies, or an early start
+# The compute capability that the kernels need at least, and those with clusters, transactions of an mbarrier, bulk copies, or an
+# early start.
+OLDEST, CLUSTERS = (8, 0), (9, 0)
 
 COMPUTE_CAPABILITIES = "https://docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/compute-capabilities.html"
 HOPPER_IN_DEPTH = "https://developer.nvidia.com/blog/nvidia-hopper-architecture-in-depth/"

@@ -153,9 +153,8 @@ def _panel(say, device, **choices):
     }
 
     def said(**chosen):
-        with contextlib.redirect_stderr(
-            io.StringIO()
-        ):  # a progress line would stay: ipywidgets' output cannot be emptied
+        # A progress line would stay: ipywidgets' output cannot be emptied.
+        with contextlib.redirect_stderr(io.StringIO()):
             say(device, **chosen)
 
     display(HTML(KEEPS_ITS_KEYS))

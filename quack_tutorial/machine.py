@@ -197,7 +197,8 @@ def gpu_numbers(name):
                 asked = (
                     nvml.nvmlDeviceGetNumGpuCores(handle, ctypes.byref(lanes)),
                     nvml.nvmlDeviceGetMemoryBusWidth(handle, ctypes.byref(bus_bits)),
-                    nvml.nvmlDeviceGetMaxClockInfo(handle, ctypes.c_int(2), ctypes.byref(mhz)),  # NVML_CLOCK_MEM
+                    # 2 is NVML_CLOCK_MEM.
+                    nvml.nvmlDeviceGetMaxClockInfo(handle, ctypes.c_int(2), ctypes.byref(mhz)),
                     nvml.nvmlDeviceGetMemoryInfo(handle, memory),
                 )
                 if any(asked):

@@ -40,9 +40,8 @@ MOST_OF_RULER = 1.05  # of a copy's or read's speed, beyond which a kernel canno
 TOO_FAST = "No kernel that moves these bytes is so fast"
 MEASURED = 0.05  # a guess so near a value that was not counted is right
 NUMBER = re.compile(r"([-+]?[\d.]+(?:e[-+]?\d+)?)(?:/([\d.]+))?([kKM]i?)?%?")
-BESIDE_MEMBERS = re.compile(
-    r"[,;&\[\](){}]|\band\b|\blines?\b|\blanes?\b", re.IGNORECASE
-)  # in a list that was written as words
+# In a list that was written as words.
+BESIDE_MEMBERS = re.compile(r"[,;&\[\](){}]|\band\b|\blines?\b|\blanes?\b", re.IGNORECASE)
 RELATIVE = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2, "float64": 1e-12}
 
 # The last ones: {"of": who judged, "right": whether it was right, ...}.
@@ -364,9 +363,8 @@ def _number(guess, asked: str):
     if isinstance(guess, (Real, np.number)) and not isinstance(guess, bool):
         most = math.inf  # for what no float holds
         return guess if abs(guess) < 1e300 else most if guess > 0 else -most
-    if not isinstance(guess, str) or re.search(
-        r",(?!\d{3}(?!\d))", guess
-    ):  # 1,024 is a number; of 0,5 nobody can be sure
+    # 1,024 is a number; of 0,5 nobody can be sure.
+    if not isinstance(guess, str) or re.search(r",(?!\d{3}(?!\d))", guess):
         return None
     found = NUMBER.fullmatch(re.sub(r"[,_\s]", "", guess))
     if not found:

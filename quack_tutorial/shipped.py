@@ -416,8 +416,7 @@ def topk(k: int | None = None, softmax: bool = False) -> Kernel:
 
 _ALL = (SOFTMAX, SOFTMAX_BACKWARD, RMSNORM, RMSNORM_BACKWARD, LAYERNORM, LAYERNORM_BACKWARD)
 _ALL += (CROSS_ENTROPY, CROSS_ENTROPY_BACKWARD, CROSS_ENTROPY_FUSED)
-KERNELS = {
-    kernel.name: kernel for kernel in _ALL
-}  # of those that spread rows of any length by the rule, as suites have recorded them
+# Those that spread rows of any length by the rule, as suites have recorded them.
+KERNELS = {kernel.name: kernel for kernel in _ALL}
 # Not recorded yet.
 QUANTIZED = {kernel.name: kernel for kernel in (RMSNORM_QUANTIZED, RMSNORM_QUANTIZED_BLOCKS)}

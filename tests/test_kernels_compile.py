@@ -73,9 +73,8 @@ def test_softmax_of_aligned_rows_moves_each_element_once_in_128_bit_accesses(N, 
     bulk = kernel.shared.stages > 0
     if bulk:  # then the row comes through shared memory, and is read from there twice, 16 elements at a time, in loops
         vectors = 16 // kernel.tile.vector_size
-        first = vectors * (
-            2 if kernel.shared.pieces.whole_pieces else 1
-        )  # in the loop, and in the last piece behind it
+        # In the loop, and in the last piece behind it.
+        first = vectors * (2 if kernel.shared.pieces.whole_pieces else 1)
         loads, stores = (0, first + vectors), vectors
         assert count(r"cp\.async\.bulk\.shared", text) == 1
     else:
@@ -397,9 +396,8 @@ def test_layernorm_reads_a_row_once_and_writes_it_once(N, dtype):
 def test_rmsnorm_in_float8_reads_a_row_once_and_writes_its_codes_as_wide_as_its_vectors(N, kernel, dtype):
     host, specs = kernel.made_for(Rows(dtype, N, "aligned"), w=dtype)
     text, tile = ptx(host, *specs), host.tile
-    assert (
-        count(r"ld\.global", text) == count(r"ld\.global\S*\.v4", text) == 2 * tile.vectors
-    )  # the row, and the weight
+    # The row, and the weight.
+    assert count(r"ld\.global", text) == count(r"ld\.global\S*\.v4", text) == 2 * tile.vectors
     scales = tile.vectors if kernel is RMSNORM_QUANTIZED_BLOCKS else 1
     assert count(r"st\.global", text) == tile.vectors + scales and "st.global.b8" not in text
     assert count(r"cvt\.rn\.satfinite\.e4m3x2\.f32", text) == tile.elements_held // 2

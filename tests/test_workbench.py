@@ -198,9 +198,8 @@ def test_jupyterlab_reads_the_settings(monkeypatch, tmp_path):
     assert "@jupyter/nbgrader" in get_page_config([str(tmp_path)])["disabledExtensions"]
     overrides, error = settings._get_overrides(str(tmp_path))
     assert not error and overrides["@jupyterlab/apputils-extension:notification"]["fetchNews"] == "false"
-    assert overrides["@jupyter-widgets/jupyterlab-manager:plugin"] == {
-        "saveState": True
-    }  # else "model not found" when reopened
+    # Else "model not found" when reopened.
+    assert overrides["@jupyter-widgets/jupyterlab-manager:plugin"] == {"saveState": True}
 
 
 def test_a_taken_port_is_named_and_the_next_one_found(capsys, monkeypatch, tmp_path):

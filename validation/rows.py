@@ -139,7 +139,8 @@ def random_case(seed: int) -> Case:
     through = config.stages > 0
     if rows != "congruent" and through:
         N = max(1, N // (vector * config.blocks_per_row)) * vector * config.blocks_per_row
-    elif N > turn and rng.random() < 0.5:  # where the last vectors are there for all threads, or just not
+    elif N > turn and rng.random() < 0.5:
+        # Where the last vectors are there for all threads, or just not.
         N = N // turn * turn + int(rng.integers(-2, vector + 2))
     before, after, gap = (int(rng.integers(0, high)) for high in (65, 65, 6))
     if rows == "aligned":

@@ -79,9 +79,8 @@ def start(args) -> int:
     token = os.environ.setdefault("JUPYTER_TOKEN", secrets.token_hex(24))
     browser = not args.no_browser and has_browser(os.environ)
     os.environ.update(environment(os.environ))
-    for name in (
-        "MAKEFLAGS MAKELEVEL MFLAGS MAKEOVERRIDES PORT".split()
-    ):  # of the make that started this; terminals type it too
+    # Of the make that started this; terminals type it too.
+    for name in "MAKEFLAGS MAKELEVEL MFLAGS MAKEOVERRIDES PORT".split():
         os.environ.pop(name, None)
     print(told(args.work, args.ip, port, token, browser, os.environ), flush=True)
     from jupyterlab.labapp import LabApp

@@ -142,7 +142,6 @@ def setup(app):
     app.connect("builder-inited", pack_runtime)
     app.connect("html-page-context", offer_running, priority=400)
     app.connect("html-page-context", drop_mathjax, priority=900)  # after Sphinx has added it
-    app.connect(
-        "build-finished", write_front_page, priority=400
-    )  # before the redirect, which stays away where the file is
+    # Before the redirect, which stays away where the file is.
+    app.connect("build-finished", write_front_page, priority=400)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

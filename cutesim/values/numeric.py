@@ -37,7 +37,8 @@ from .exact import Exact, beside, decoded, exact, plain, wide
 from .package_methods import Open, indexed_by_a_package, is_python_s
 
 
-@dataclass(frozen=True, eq=False)  # one object a type; hashing all fields would cost more than most operations
+# One object a type: hashing all fields would cost more than most operations.
+@dataclass(frozen=True, eq=False)
 class DType:
     """A numeric type: `Float32(x)` converts, `Float32.width` is its bits."""
 

@@ -13,12 +13,8 @@ from .scene import Box, Label, Scene, link
 from .wording import active, counted, element, full, line_of, origin, picked, ranges, row, short, touched
 
 TOP, HEIGHT, ARROWS, FONT = 30, 24, 74, 12
-LEFT, WIDTH, GAP, SLOTS = (
-    114,
-    132,
-    8,
-    4,
-)  # a block's column, to the right of the names of its rows; slots are side by side in it
+# A block's column, to the right of the names of its rows; slots are side by side in it.
+LEFT, WIDTH, GAP, SLOTS = 114, 132, 8, 4
 MOST_BLOCKS, MOST_WORDS, WORD_BYTES = 8, 32, 4
 SEEN = (
     "MBARRIER_INIT MBARRIER_ARRIVE MBARRIER_EXPECT MBARRIER_WAIT MBARRIER_RESUME CLUSTER_ARRIVE CLUSTER_WAIT CLUSTER_RESUME "

@@ -36,9 +36,8 @@ def test_each_code_is_the_nearest_and_of_two_the_even_one():
     even = np.where(np.arange(126) % 2, np.arange(1, 127), np.arange(126)) | 128
     codes = np.concatenate([np.arange(127), even, [126]]).astype(np.uint8)
     assert reference.rmsnorm_quantized_code_error(row, codes, eps=0.0) == 0
-    odd = (
-        np.where(np.arange(126) % 2, np.arange(126), np.arange(1, 127)) | 128
-    )  # a tie may go either way: y is not exact
+    # A tie may go either way: y is not exact.
+    odd = np.where(np.arange(126) % 2, np.arange(126), np.arange(1, 127)) | 128
     codes[127:-1] = odd
     assert reference.rmsnorm_quantized_code_error(row, codes, eps=0.0) <= 1
     for wrong in (7, 42, 125):
