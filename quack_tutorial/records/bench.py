@@ -177,16 +177,25 @@ def save(record: Record, path) -> None:
 
 def load(path) -> Record:
     """Read and check one record; RecordError says what is wrong with a broken one."""
-    return _checked(records.read(path, "cells"), str(path))
+    return records.unchanged(_read, str(path))
+
+
+def _read(path: str) -> Record:
+    return _checked(records.read(path, "cells"), path)
+
+
+def _about(path: str) -> tuple:
+    kept = records.read(path, "cells")
+    return kept.get("series"), kept.get("operation")
 
 
 def load_records(folder=None, operation: str | None = None, series: str = "peers") -> list[Record]:
     """All records of a folder (`default_folder` if left out) of one series, oldest first; other operations left out."""
     found = []
     for path in sorted(Path(folder or default_folder()).glob("*.json")):
-        kept = records.read(path, "cells")
-        if kept.get("series", series) == series and operation in (None, kept.get("operation", operation)):
-            found.append(_checked(kept, str(path)))
+        of_series, of_operation = records.unchanged(_about, str(path))
+        if of_series in (series, None) and (operation is None or of_operation in (operation, None)):
+            found.append(load(path))
     return sorted(found, key=lambda record: record.date)
 
 
