@@ -31,8 +31,7 @@ AXES = {
 }
 
 
-# Where a row waits -> the stages of such configurations.
-KERNELS = {"registers": 0, "shared memory": 1}
+KERNELS = {"registers": 0, "shared memory": 1}  # where a row waits -> the stages of such configurations
 
 
 def heat_map(operation, dtype, N, rows="threads a row", columns="threads a block", M=None, kept=None) -> HeatMap:
@@ -76,8 +75,7 @@ class HeatMap:
     """`places` maps (row, column) to a share of the speed of `ceiling`; `best` is the place of the largest."""
 
     def __init__(self, title, rows, columns, places, where, ceiling):
-        self.title, self.rows, self.columns, self.places = title, rows, columns, places
-        self.where = where
+        self.title, self.rows, self.columns, self.places, self.where = title, rows, columns, places, where
         self.ceiling = ceiling
         self.best = max(places, key=places.get)
 
