@@ -82,14 +82,16 @@ def remember_sweep(pattern: str, bytes_moved: int, best: list[str]) -> None:
     """Keep what a sweep found, for this process and for the others of its run."""
     _swept[pattern, bytes_moved] = best
     if path := os.environ.get(SWEEPS):
-        with open(path, "a", encoding="utf-8") as file:  # one write of a line: those of others are not in between
+        # One write of a line: those of others are not in between.
+        with open(path, "a", encoding="utf-8") as file:
             file.write(json.dumps([pattern, bytes_moved, best]) + "\n")
 
 
 def best_of_sweep(pattern: str, bytes_moved: int) -> list[str] | None:
     """The names that a sweep of as many bytes, or nearly, found to be the best in this process or its run; None without one."""
     if path := os.environ.get(SWEEPS):
-        with suppress(OSError, ValueError):  # there is none yet, or its last line is just being written
+        # There is none yet, or its last line is just being written.
+        with suppress(OSError, ValueError):
             for line in Path(path).read_text(encoding="utf-8").splitlines():
                 kind, size, best = json.loads(line)
                 _swept.setdefault((kind, size), best)

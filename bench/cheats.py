@@ -238,7 +238,8 @@ def floor(candidate):
     return f"{copy / found:.0f} times as fast as a copy" if found < copy / 2 else None
 
 
-_IN_TURN = poison, fresh_numbers, float64, other_sizes, hard_numbers, inputs_kept, own_clock, own_work, floor
+_IN_TURN = (poison, fresh_numbers, float64, other_sizes)
+_IN_TURN += (hard_numbers, inputs_kept, own_clock, own_work, floor)
 CHECKS: dict[str, Callable] = {check.__name__.replace("_", " "): check for check in _IN_TURN}
 
 

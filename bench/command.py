@@ -147,12 +147,8 @@ def measure(args, keys, providers, kept, driver, start=sweep.Worker) -> int:
             continue
         operation = measured.key.operation
         refuse_without_ours(measured)
-        fresh, path, record = (
-            new_record(args, operation, started[0], driver),
-            path_of(args, operation),
-            kept.get(operation),
-        )
-        kept[operation] = records.with_cell(record or fresh, measured.cell, fresh.versions)
+        fresh, path = new_record(args, operation, started[0], driver), path_of(args, operation)
+        kept[operation] = records.with_cell(kept.get(operation, fresh), measured.cell, fresh.versions)
         done += 1
         print(f"{describe(fresh, measured.cell)}  [{measured.seconds:.1f} s]", flush=True)
         if path:
@@ -215,7 +211,8 @@ def cells_of(operation: str, args, dtypes, sizes, rows) -> list[CellKey]:
 
 def requested_providers(args) -> dict[str, list[str]]:
     """For each operation the providers that the arguments ask for; ValueError names those there are."""
-    wanted, unwanted, found, known, series = words(args.providers), words(args.without), {}, [], series_of(args)
+    wanted, unwanted, found, known = words(args.providers), words(args.without), {}, []
+    series = series_of(args)
     for name in requested_operations(args):
         there = providers_there(name, series)
         found[name] = [one for one in there if (not wanted or one in wanted) and one not in unwanted]

@@ -79,7 +79,8 @@ def measure_cell(
         except ImportError as error:
             refused[name] = Result(name, "missing", first_line(error))
             continue
-        except Exception as error:  # a peer may raise anything; what matters is that the GPU still answers
+        except Exception as error:
+            # A peer may raise anything; what matters is that the GPU still answers.
             torch.cuda.synchronize()  # raises, and so ends this process, if it does not
             if gpu_lock.is_shared() and not alone and is_out_of_memory(first_line(error)):
                 raise  # the other workers have the memory: alone this provider may run
@@ -120,7 +121,8 @@ def measure_cell(
                 config=config,
             )
         )
-    inputs = first = plain = ready = contender = replays = None  # or empty_cache could give nothing back
+    # Or empty_cache could give nothing back.
+    inputs = first = plain = ready = contender = replays = None
     gc.collect()
     torch.cuda.empty_cache()
     return Cell(
@@ -178,7 +180,8 @@ def _samples(replays, rounds, own):
 
 def _are_sure(samples, own):
     """Whether each of ours has a ratio to the best peer that is known well enough, if there is a peer."""
-    peers = [name for name in samples if name not in own and not isinstance(name, tuple)]  # a tuple is of the ceiling
+    # A tuple is of the ceiling.
+    peers = [name for name in samples if name not in own and not isinstance(name, tuple)]
     best = min(peers, key=lambda name: median(samples[name]), default=None)
     return best is None or all(is_sure(paired_ratio(samples[name], samples[best])) for name in own & samples.keys())
 

@@ -35,17 +35,9 @@ KINDS = {  # what the names of a kind's instructions begin with; an instruction 
     "floating point": ("F", "H", "MUFU"),
     "integers, addresses, moves": ("",),
 }
-FACTS = (
-    "registers",
-    "spilled bytes",
-    "loads in flight",
-    "instructions",
-    "registers under another name",
-    "local bytes",
-    "loads of 16 bytes",
-    "narrower loads",
-    *KINDS,
-)
+FACTS = ("registers", "spilled bytes", "loads in flight")
+FACTS += ("instructions", "registers under another name")
+FACTS += ("local bytes", "loads of 16 bytes", "narrower loads", *KINDS)
 PROGRAMS = tuple(
     p for p in architectures.programs() if p[2:] in (("float32", 1024), ("float32", 4096), ("bfloat16", 16384))
 )
@@ -62,7 +54,8 @@ def facts(texts: list[str]) -> list[int]:
         names = [named[2] for line in code.sass if (named := machine_code.INSTRUCTION.match(line))]
         kinds = Counter(next(kind for kind, starts in KINDS.items() if name.startswith(starts)) for name in names)
         narrower = sum(counts[f"loads of {width} bytes"] for width in (8, 4, 2, 1))
-        here = code.registers, code.spill_store_bytes, counts["loads in flight"], len(names), renamed.registers
+        here = (code.registers, code.spill_store_bytes)
+        here += (counts["loads in flight"], len(names), renamed.registers)
         here += code.local_bytes, counts["loads of 16 bytes"], narrower
         found.update(dict(zip(FACTS, here)) | kinds)
     return [found[name] for name in FACTS]
@@ -135,7 +128,8 @@ def main(argv=None) -> int:
     kept = read(FILE) if FILE.exists() else {"releases": {}}
     if args.here:
         newest = max(kept["releases"], key=lambda release: tuple(map(int, release.split("."))))
-        with tempfile.TemporaryDirectory() as folder:  # again, since ptxas may be another one than the record's
+        # Again, since ptxas may be another one than the record's.
+        with tempfile.TemporaryDirectory() as folder:
             before = of_release(newest, Path(folder))
         now = made()
         print(f"CuTe DSL {compiler.DSL_VERSION} beside {newest}: {moved(before, now)}.")

@@ -28,7 +28,8 @@ from quack_tutorial import hardware
 from quack_tutorial.compiler import DUMP_FOLDER
 from quack_tutorial.records.bench import Cell, Result
 
-SILENCE_S = 300  # no step takes this long, QuACK's tuning included; a worker silent for longer hangs
+# No step takes this long, QuACK's tuning included; a worker silent for longer hangs.
+SILENCE_S = 300
 STARTING, WAITING = "starting", "waiting"  # for a worker that has the GPU
 # What a worker announces that is not a provider.
 STEPS = (STARTING, WAITING, "inputs", "ceiling", "timing", "do_bench", "hashes")
@@ -280,7 +281,8 @@ class _Sweep:
             except WorkerDied as died:
                 self.end(place)
                 self.begin(place)
-                full = is_out_of_memory(str(died)) and not alone  # it is not the provider's fault, see `measure`
+                # It is not the provider's fault, see `measure`.
+                full = is_out_of_memory(str(died)) and not alone
                 if died.doing in (None, *STEPS) or died.doing in crashed or full:
                     message = f"{died} (while busy with {died.doing or 'starting'})"
                 else:

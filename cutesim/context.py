@@ -192,7 +192,8 @@ def frames_to(frame) -> list:
         frame = frame.f_back
         if frame is None:
             break
-        if frame.f_globals is not names and MARK in frame.f_globals:  # a lambda has those of its function
+        # A lambda has those of its function.
+        if frame.f_globals is not names and MARK in frame.f_globals:
             found.append(frame)
             names = frame.f_globals
     return found

@@ -220,7 +220,8 @@ def _once(
             findings[:0] = races(trace)
         if not any(finding.kind in STOPS for finding in findings):
             findings += races(trace)
-            if order is None and not findings:  # a search tries the orders that show what comes of it
+            # A search tries the orders that show what comes of it.
+            if order is None and not findings:
                 findings += miscounted(trace)
             # A block that reads too early may end too early as well: the read is the cause.
             findings.sort(key=lambda finding: finding.kind != "read before arrival")
@@ -534,6 +535,7 @@ def _refuse_another_self(function) -> None:
 
 
 def _text(annotation) -> str:
-    if isinstance(annotation, str) or typing.get_origin(annotation) is typing.Union:  # as the DSL's cute.Shape is
+    # As the DSL's cute.Shape is.
+    if isinstance(annotation, str) or typing.get_origin(annotation) is typing.Union:
         return str(annotation)
     return getattr(annotation, "__name__", None) or str(annotation)

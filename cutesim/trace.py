@@ -245,7 +245,8 @@ class Trace:
                     found = {name: data[name] for name in data.files}
                 version = int(found.get("version", 1))
                 trace = cls._from_arrays(found) if version == FORMAT_VERSION else None
-            except Exception as error:  # a damaged header fails in numpy, zipfile, zlib, json or tokenize
+            except Exception as error:
+                # A damaged header fails in numpy, zipfile, zlib, json or tokenize.
                 raise ValueError(f"{path} is not a trace, or is damaged: {error}") from error
         if trace is None:
             raise ValueError(

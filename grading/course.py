@@ -75,7 +75,8 @@ class Judge(NbGraderPreprocessor):
                 found = _check(cell)
                 cell.outputs = [_output(checks[found], told, notes.get(found, ""))] if found else []
             else:
-                cell.source = re.sub(r"<(?=[a-zA-Z/!?])", "< ", cell.source)  # nbgrader's pages would take it for HTML
+                # Nbgrader's pages would take it for HTML.
+                cell.source = re.sub(r"<(?=[a-zA-Z/!?])", "< ", cell.source)
         return nb, resources
 
     def _compare(self, nb, at: dict, checks: dict) -> None:

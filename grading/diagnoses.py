@@ -85,7 +85,8 @@ class View:
 def judge(module, outcomes: list[Outcome]) -> list[Check]:
     """Each check's points, or the first mistake that costs them."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # of what wrong numbers come to: a student could only wonder
+        # Of what wrong numbers come to: a student could only wonder.
+        warnings.simplefilter("ignore", RuntimeWarning)
         return _judged(module, outcomes)
 
 
@@ -608,7 +609,8 @@ def lost(views: list[View], matches: Callable, shown: Callable) -> Iterator[Diag
         if all(n > slots and matches(v, v.readers.warp < slots) for v, n in zip(views, warps)):
             advice = f"Does the last step read {slots} slots, however many warps there are?"
             yield told("warp", list(range(slots, warps[0])), advice)
-    for bit in (16, 8, 4, 2, 1):  # the answer is lane 0's, and this round would have brought it the others'
+    # The answer is lane 0's, and this round would have brought it the others'.
+    for bit in (16, 8, 4, 2, 1):
         gone = [lane for lane in range(32) if lane & bit]
         for apart in (0, None, 4, 2, 1):  # None: half of the warps
             halves = [n // 2 if apart is None else apart for n in warps]

@@ -39,7 +39,8 @@ REFUSED = {
         "memfd_create": 279, "memfd_secret": 447, "shmget": 194, "shmat": 196, "msgget": 186, "mq_open": 180,
     }),
 }  # fmt: skip
-LOAD, IF_EQUAL, IF_AT_LEAST, RETURN = 0x20, 0x15, 0x35, 0x06  # instructions of the kernel's packet filter
+# Instructions of the kernel's packet filter.
+LOAD, IF_EQUAL, IF_AT_LEAST, RETURN = 0x20, 0x15, 0x35, 0x06
 ALLOW, NOT_PERMITTED, KILL = 0x7FFF0000, 0x00050001, 0x80000000  # what it may return; 1 is EPERM
 NO_NEW_PRIVILEGES, SECCOMP, FILTER = 38, 22, 2  # words of prctl
 

@@ -87,7 +87,8 @@ def notebook(name: str, text: str) -> str:
     made = myst.reader(text, name, folders()[name])
     for cell in made.cells:
         if cell["cell_type"] == "code" and cell.metadata.get("nbgrader", {}).get("grade"):
-            cell.metadata["tags"] = ["raises-exception"]  # a check that fails does not keep Run All from the others
+            # A check that fails does not keep Run All from the others.
+            cell.metadata["tags"] = ["raises-exception"]
     return myst.dumps(made)
 
 

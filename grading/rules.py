@@ -12,7 +12,8 @@ import textwrap
 from . import folders, lab, permitted
 from .sizes import ROWS
 
-FREE, COST = 2, 0.1  # days after the date, and what each further one costs of what the answer earned
+# Days after the date, and what each further one costs of what the answer earned.
+FREE, COST = 2, 0.1
 
 HEAD = "## The rules\n\n"
 WORDS = re.compile(r"(?m)^## Explain\n(?:.*\n)*?\+\+\+ (\{.*\})$")

@@ -166,7 +166,8 @@ def write_job(folder: Path, job: dict, cases: list[Case]) -> None:
         np.savez(folder / f"{i}.in.npz", **case.inputs, **case.outputs)
         # The seed of the schedule follows from that of the inputs, which nobody should read here.
         seed = int.from_bytes(hashlib.sha256(str(case.seed).encode()).digest()[:6])
-        lists = [k for k, one in enumerate(case.make) if isinstance(one, list)]  # JSON has no tuples
+        # JSON has no tuples.
+        lists = [k for k, one in enumerate(case.make) if isinstance(one, list)]
         how = {"name": case.name, "make": case.make, "schedule": case.schedule, "seed": seed,
                "target": case.target, "follows": case.follows}  # fmt: skip
         words.append(how | {"lists": lists, "inputs": list(case.inputs), "outputs": list(case.outputs)})

@@ -23,7 +23,8 @@ from cutesim.values import numeric
 
 from .judgement import DRAWN, FAST, Case
 
-FEW, MANY = 12, 1000  # values of one number that are asked for, and among how many sizes from the first that is new
+# Values of one number that are asked for, and among how many sizes from the first that is new.
+FEW, MANY = 12, 1000
 ROWS = 4096  # that a case may have
 LEAST = 200  # of a number that counts as a size
 COMPARED = ("<", "<=", ">", ">=", "==", "!=", "%", "//", "&")
@@ -120,10 +121,12 @@ def asked(answer, case: Case, others: list[Case], files: set, seen: list) -> tup
     alike = np.array([one for made, one in every if made == case.make or any(of_size)])
     steps, found = np.gcd.reduce(alike, axis=0), []
     ranges = [np.arange(step, last + 1, step) for step, last in zip(steps, most)]
-    paths = [np.ones(len(sizes), bool) for sizes in ranges]  # which sizes have been decided alike so far
+    # Which sizes have been decided alike so far.
+    paths = [np.ones(len(sizes), bool) for sizes in ranges]
     for axis, of in noted.found.values():
         sizes, path, at = ranges[axis], paths[axis], alike[:, axis] // steps[axis] - 1
-        with np.errstate(all="ignore"), suppress(Exception):  # of sizes that the answer would never ask for
+        # Of sizes that the answer would never ask for.
+        with np.errstate(all="ignore"), suppress(Exception):
             values = np.broadcast_to(of(sizes), sizes.shape)
             if values.dtype == bool or (np.diff(values) < 0).any():
                 own = values[shape[axis] // steps[axis] - 1]
@@ -133,7 +136,8 @@ def asked(answer, case: Case, others: list[Case], files: set, seen: list) -> tup
                 pairs = list(zip(values[new].tolist(), sizes[new].tolist()))
                 one_each = dict(rng.sample(pairs, len(pairs))).values()
                 found += [(axis, n) for n in list(one_each)[:FEW]]
-                if values.dtype == bool and new.any():  # and the nearest, behind which another comparison may lie
+                # And the nearest, behind which another comparison may lie.
+                if values.dtype == bool and new.any():
                     found.append((axis, int(sizes[new][0])))
             if values.dtype == bool:
                 path &= values == own

@@ -22,7 +22,8 @@ from .submission import because, error_at
 
 MAX_STEPS = 50_000  # turns of loops in one case; a right answer takes a few hundred
 APART = 8  # numbers, so that what is aligned stays so
-SEEN, LONG = 4, 4096  # blocks of a case of numbers alone whose traffic counts; one if its rows are so long
+# Blocks of a case of numbers alone whose traffic counts; one if its rows are so long.
+SEEN, LONG = 4, 4096
 
 
 def outcomes(answers: dict, cases: list[Case], anew=None, seen=()) -> list[Outcome]:

@@ -75,7 +75,8 @@ def _run(argv) -> int:
     for name in WRITTEN:
         _make_room(getattr(args, name, None), args.command in ("bench", "lines"))
     if hasattr(sys.stdout, "reconfigure"):  # a notebook's has not
-        sys.stdout.reconfigure(errors="backslashreplace")  # for a name that the terminal's encoding does not have
+        # For a name that the terminal's encoding does not have.
+        sys.stdout.reconfigure(errors="backslashreplace")
     return import_module(modules[args.command]).run(args)
 
 

@@ -45,7 +45,8 @@ ARCHITECTURES = ("sm_80", "sm_86", "sm_89", HOPPER_ARCH, "sm_100a", "sm_103a", "
 # What the compiler says of instructions that an architecture lacks: of clusters and bulk copies, of vectors' atomics, of others.
 REFUSED = re.compile(r"CONFIG_UNSUPPORTED_ARCH|NVVM backend compilation failed|requires\s+\.target sm_9")
 PTX_SUFFIX = ".ptx"  # of PTX that is kept beside kernels
-DUMP_FOLDER = "CUTE_DSL_DUMP_DIR"  # the environment's name for where CuTe DSL writes files, PTX among them
+# The environment's name for where CuTe DSL writes files, PTX among them.
+DUMP_FOLDER = "CUTE_DSL_DUMP_DIR"
 LOADED = "kernel_of_a_reader"
 MAX_ALIGNMENT = 16  # bytes; wider than this no load or store of Hopper asks for
 
@@ -609,7 +610,8 @@ def _is_plain(item):
 
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodDescriptorType)
 PLAIN = (bool, int, float, complex, str, bytes)
-FOREIGN = ("cutlass", "cuda", "torch", "numpy")  # what comes from there does not change while the program runs
+# What comes from there does not change while the program runs.
+FOREIGN = ("cutlass", "cuda", "torch", "numpy")
 
 
 @cache

@@ -39,7 +39,8 @@ LAUNCH_US = 2
 OF_A_READ = (
     0.975  # HBM's speed where as much is written as read, of `Stream`'s best; fitted (the best copies: 0.978 and 0.988)
 )
-INSTRUCTIONS_A_NS = 0.9 * 4 * 1.98  # of an SM: nine tenths of what four schedulers can start at 1.98 GHz; fitted
+# Of an SM: nine tenths of what four schedulers can start at 1.98 GHz; fitted.
+INSTRUCTIONS_A_NS = 0.9 * 4 * 1.98
 # The working set, rows read and written, as a share of L2: further reads hit up to the first, and none from the second on; fitted.
 ANSWERS, MISSES = 2 / 3, 5 / 4
 

@@ -30,7 +30,8 @@ import math
 import re
 from dataclasses import dataclass
 
-ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}  # of an element, by the name that records give its type
+# Of an element, by the name that records give its type.
+ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 SCALE_COLUMNS = (
     128  # of a row in float8 that share a scale, where a row has several: as many as a matmul multiplies in one go
 )
@@ -42,8 +43,9 @@ def usual_top(N: int) -> int:
     return min(N, 8 if N <= 256 else 32 if N <= 1024 else 64)
 
 
-OLDEST = (8, 0)  # the compute capability that the kernels need at least
-CLUSTERS = (9, 0)  # ... and those with clusters, transactions of an mbarrier, bulk copies, or an early start
+# The compute capability that the kernels need at least, and those with clusters, transactions of an mbarrier, bulk copies, or an
+# early start.
+OLDEST, CLUSTERS = (8, 0), (9, 0)
 
 COMPUTE_CAPABILITIES = "https://docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/compute-capabilities.html"
 HOPPER_IN_DEPTH = "https://developer.nvidia.com/blog/nvidia-hopper-architecture-in-depth/"
@@ -99,7 +101,8 @@ SMS = {
     (10, 3): (228, 2048, 32),
     (12, 0): (100, 1536, 24),
 }
-TOLD_APART = ("PCIe", "NVL", "40GB")  # words of a name that tell a card from the most usual one of its first word
+# Words of a name that tell a card from the most usual one of its first word.
+TOLD_APART = ("PCIe", "NVL", "40GB")
 
 
 def sm_of(capability: tuple[int, int]) -> dict:

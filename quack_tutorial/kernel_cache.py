@@ -31,13 +31,8 @@ from pathlib import Path
 VARIABLE = "QUACK_TUTORIAL_CACHE"
 SUFFIX = ".o"
 HASH_DIGITS = 32  # of a sha256, in hexadecimal
-NAMED = (
-    type,
-    types.FunctionType,
-    types.BuiltinFunctionType,
-    types.WrapperDescriptorType,
-    types.MethodDescriptorType,
-)
+NAMED = (type, types.FunctionType, types.BuiltinFunctionType)
+NAMED += (types.WrapperDescriptorType, types.MethodDescriptorType)
 
 
 def folder() -> Path | None:

@@ -107,7 +107,8 @@ def _ptx(kernel, specs, keep=None) -> str:
     try:
         return compiler.ptx_with_lines(kernel, *specs, keep=keep)
     except Exception as error:  # whatever it is, the kernel's author has to know it
-        said = getattr(error, "said", None)  # of an error that Python raised in a line of the kernel
+        # Of an error that Python raised in a line of the kernel.
+        said = getattr(error, "said", None)
         if said is None:
             place = next((f"{Path(entry.filename).name}:{entry.lineno}: " for entry in _own_entries(error)), "")
             said = f"{place}{type(error).__name__}: {error}"

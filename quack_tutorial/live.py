@@ -58,7 +58,8 @@ def say_stride(device, stride, offset):
     from cutesim.simulation import simulate
     from quack_tutorial.kernels.memory import Strided
 
-    kernel, words = Strided(stride, offset, threads=32), np.zeros(8 * 32 * stride + offset, np.float32)
+    kernel = Strided(stride, offset, threads=32)
+    words = np.zeros(8 * 32 * stride + offset, np.float32)
     run = simulate(kernel, words, np.zeros((1, 32), np.float32), 8)
     requests = analysis.requests(run.trace)
     sectors = requests[requests["kind"] == 0]["sectors"].mean()
@@ -131,7 +132,8 @@ def _card():
 
 def _panel(say, device, **choices):
     """Sliders over `choices` that call `say(device, ...)` after each move; None where there is nobody to move them."""
-    if os.environ.get("QUACK_TUTORIAL_PROGRESS") == "0":  # a book is being built, or a page runs the chapter
+    # A book is being built, or a page runs the chapter.
+    if os.environ.get("QUACK_TUTORIAL_PROGRESS") == "0":
         return None
     try:
         import ipywidgets
@@ -151,9 +153,8 @@ def _panel(say, device, **choices):
     }
 
     def said(**chosen):
-        with contextlib.redirect_stderr(
-            io.StringIO()
-        ):  # a progress line would stay: ipywidgets' output cannot be emptied
+        # A progress line would stay: ipywidgets' output cannot be emptied.
+        with contextlib.redirect_stderr(io.StringIO()):
             say(device, **chosen)
 
     display(HTML(KEEPS_ITS_KEYS))

@@ -62,7 +62,8 @@ class Machine:
     flavours: tuple[int, ...] = ()  # CUDA 12, 13: whose libraries of CuTe DSL are installed
     tvm_ffi: str | None = None
     jupyterlab: str | None = None
-    kernel: str | None = None  # the Python that a notebook's "Python 3" would run, where it is another one
+    # The Python that a notebook's "Python 3" would run, where it is another one.
+    kernel: str | None = None
     notes: tuple[Problem, ...] = ()  # what is missing without keeping kernels off the GPU
 
 
@@ -196,7 +197,8 @@ def gpu_numbers(name):
                 asked = (
                     nvml.nvmlDeviceGetNumGpuCores(handle, ctypes.byref(lanes)),
                     nvml.nvmlDeviceGetMemoryBusWidth(handle, ctypes.byref(bus_bits)),
-                    nvml.nvmlDeviceGetMaxClockInfo(handle, ctypes.c_int(2), ctypes.byref(mhz)),  # NVML_CLOCK_MEM
+                    # 2 is NVML_CLOCK_MEM.
+                    nvml.nvmlDeviceGetMaxClockInfo(handle, ctypes.c_int(2), ctypes.byref(mhz)),
                     nvml.nvmlDeviceGetMemoryInfo(handle, memory),
                 )
                 if any(asked):

@@ -65,13 +65,8 @@ class Code:
     live: tuple[int, ...] = ()  # registers of a thread that hold a value at each; 0 at labels
 
 
-SAID = (
-    r"Used (\d+) registers",
-    r"(\d+) bytes spill stores",
-    r"(\d+) bytes spill loads",
-    r"(\d+) bytes smem",
-    r"(\d+) bytes stack frame",
-)
+SAID = (r"Used (\d+) registers", r"(\d+) bytes spill stores")
+SAID += (r"(\d+) bytes spill loads", r"(\d+) bytes smem", r"(\d+) bytes stack frame")
 
 
 def tool(name: str) -> str | None:

@@ -128,11 +128,13 @@ class Attention(nn.Module):
     def __init__(self, config):
         super().__init__()
         self.heads = config.heads
-        self.qkv, self.out = Linear(config.width, 3 * config.width), Linear(config.width, config.width)
+        self.qkv = Linear(config.width, 3 * config.width)
+        self.out = Linear(config.width, config.width)
 
     def forward(self, x, cos, sin):
         T, D = cos.shape[0], 2 * cos.shape[1]
-        q, k, v = self.qkv(x).view(-1, T, 3, self.heads, D).permute(2, 0, 3, 1, 4)  # each (B, heads, T, D)
+        # Each (B, heads, T, D).
+        q, k, v = self.qkv(x).view(-1, T, 3, self.heads, D).permute(2, 0, 3, 1, 4)
         q, k = turned(q, cos, sin), turned(k, cos, sin)
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.out(y.transpose(1, 2).reshape(x.shape))
@@ -149,7 +151,8 @@ class SwiGLU(nn.Module):
 
     def __init__(self, config):
         super().__init__()
-        self.both, self.down = Linear(config.width, 2 * config.hidden), Linear(config.hidden, config.width)
+        self.both = Linear(config.width, 2 * config.hidden)
+        self.down = Linear(config.hidden, config.width)
 
     def forward(self, x):
         gate, up = self.both(x).chunk(2, dim=-1)

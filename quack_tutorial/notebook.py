@@ -40,12 +40,12 @@ MOST_OF_RULER = 1.05  # of a copy's or read's speed, beyond which a kernel canno
 TOO_FAST = "No kernel that moves these bytes is so fast"
 MEASURED = 0.05  # a guess so near a value that was not counted is right
 NUMBER = re.compile(r"([-+]?[\d.]+(?:e[-+]?\d+)?)(?:/([\d.]+))?([kKM]i?)?%?")
-BESIDE_MEMBERS = re.compile(
-    r"[,;&\[\](){}]|\band\b|\blines?\b|\blanes?\b", re.IGNORECASE
-)  # in a list that was written as words
+# In a list that was written as words.
+BESIDE_MEMBERS = re.compile(r"[,;&\[\](){}]|\band\b|\blines?\b|\blanes?\b", re.IGNORECASE)
 RELATIVE = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1e-2, "float64": 1e-12}
 
-VERDICTS: deque = deque(maxlen=1000)  # the last ones: {"of": who judged, "right": whether it was right, ...}
+# The last ones: {"of": who judged, "right": whether it was right, ...}.
+VERDICTS: deque = deque(maxlen=1000)
 
 
 def note(of: str, right, **more) -> None:
@@ -94,7 +94,8 @@ def lengths(step=1, most=500) -> list[int]:
     rng, count = np.random.default_rng(), most // step
     primes = [n for n in range(3, count + 1, 2) if all(n % d for d in range(3, n, 2))]
     six = 12 * rng.integers(0, max(1, count // 12)) + 6
-    near, beyond = rng.integers(count - count // 4, count + 1), rng.integers(2 * count, 3 * count + 1)
+    near = rng.integers(count - count // 4, count + 1)
+    beyond = rng.integers(2 * count, 3 * count + 1)
     power, anywhere = 1 << count.bit_length() - 1, rng.integers(1, count + 1)
     found = 1, 2, rng.choice(primes), power, min(six, count), anywhere, near, beyond
     return sorted({step * int(n) for n in found})
@@ -158,7 +159,8 @@ def _changed_inputs(run) -> list[str]:
     for tensor, kind in zip(accesses["tensor"], accesses["kind"]):
         first.setdefault(int(tensor), int(kind))
     written = {int(tensor) for tensor in accesses["tensor"][accesses["kind"] > 0]}
-    return [run.trace.tensors[k].name for k in sorted(written - {-1}) if first[k] != 1]  # read, or read by an atomic
+    # Read, or read by an atomic.
+    return [run.trace.tensors[k].name for k in sorted(written - {-1}) if first[k] != 1]
 
 
 def _compared(result, wanted, tolerance, first=False) -> tuple[bool, str]:
@@ -361,9 +363,8 @@ def _number(guess, asked: str):
     if isinstance(guess, (Real, np.number)) and not isinstance(guess, bool):
         most = math.inf  # for what no float holds
         return guess if abs(guess) < 1e300 else most if guess > 0 else -most
-    if not isinstance(guess, str) or re.search(
-        r",(?!\d{3}(?!\d))", guess
-    ):  # 1,024 is a number; of 0,5 nobody can be sure
+    # 1,024 is a number; of 0,5 nobody can be sure.
+    if not isinstance(guess, str) or re.search(r",(?!\d{3}(?!\d))", guess):
         return None
     found = NUMBER.fullmatch(re.sub(r"[,_\s]", "", guess))
     if not found:
@@ -576,7 +577,8 @@ class Recorded:
     what: str
     speeds: tuple[Speed, ...]
     provenance: str
-    ruler: str = "best plain kernel"  # whose speed the shares are of: the best copy, the best read, ...
+    # Whose speed the shares are of: the best copy, the best read, ...
+    ruler: str = "best plain kernel"
 
     @property
     def names(self) -> tuple[str, ...]:

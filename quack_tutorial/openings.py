@@ -192,7 +192,8 @@ def block_maximum():
     from quack_tutorial.kernels.rmsnorm_quantized import RMSNormQuantizedLanes, cutlass
 
     x = np.random.default_rng(15).integers(10, 100, (1, 128)).astype(np.float32)
-    w = np.full(128, np.sqrt((x * x).mean()), np.float32)  # so that the norm leaves the numbers as they are
+    # So that the norm leaves the numbers as they are.
+    w = np.full(128, np.sqrt((x * x).mean()), np.float32)
     trace = _simulate(RMSNormQuantizedLanes(cutlass.Float32, 128), x, w, x.astype(np.uint8), x[:, :1].copy(), 0.0, None)
     player = figures.butterfly(trace, which=-1)
     return replace(player, title="32 lanes find the maximum of 128 numbers in five shuffles")

@@ -228,7 +228,8 @@ def _process(rank, world, folder, backend, function, arguments):
         at = traceback.extract_tb(error.__traceback__)[-1]
         lines = str(error).strip().splitlines()
         what = f"{type(error).__name__}{': ' if lines else ''}{lines[0] if lines else ''} ({Path(at.filename).name}:{at.lineno})"
-        written = Path(folder, f"{rank}.begun")  # renamed as a whole: this rank may be ended while it writes
+        # Renamed as a whole: this rank may be ended while it writes.
+        written = Path(folder, f"{rank}.begun")
         written.write_text(json.dumps([time.monotonic(), rank, what]), encoding="utf-8")
         written.rename(written.with_suffix(".failed"))
         traceback.print_exc()

@@ -112,7 +112,8 @@ def ulp_distance(result, reference, dtype):
 
     0 where both are NaN or the same infinity; infinity where only one is.
     """
-    result, reference = np.asarray(result, dtype=np.float64), np.asarray(reference, dtype=np.float64)
+    result = np.asarray(result, dtype=np.float64)
+    reference = np.asarray(reference, dtype=np.float64)
     same = (result == reference) | (np.isnan(result) & np.isnan(reference))
     comparable = np.isfinite(result) & np.isfinite(reference)
     with np.errstate(invalid="ignore"):
@@ -170,7 +171,8 @@ def topk_error(x, values, dtype, with_softmax=False):
     reference, _ = topk(x, values.shape[-1])
     if with_softmax:
         return softmax_error(reference, values, dtype)
-    return float(4 * ulp_distance(values, reference, dtype).max(initial=0.0))  # of the number below a power of 2: 2
+    # Of the number below a power of 2: 2.
+    return float(4 * ulp_distance(values, reference, dtype).max(initial=0.0))
 
 
 def topk_indices_error(x, indices):
@@ -224,7 +226,8 @@ def rmsnorm_quantized(x, weight=None, residual=None, eps=1e-6, block=None):
     N = y.shape[-1]
     parts = y.reshape(*y.shape[:-1], N // block if block else 1, block or N)
     scale = np.maximum(np.abs(parts).max(axis=-1, initial=0.0), LEAST_MAXIMUM) / FLOAT8_LARGEST
-    with np.errstate(invalid="ignore"):  # of an infinite scale: infinity over it is NaN, as torch has it
+    # Of an infinite scale: infinity over it is NaN, as torch has it.
+    with np.errstate(invalid="ignore"):
         return (parts / scale[..., None]).reshape(y.shape), scale
 
 

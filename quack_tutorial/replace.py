@@ -72,7 +72,8 @@ def _subclass(forward, original):
 
 
 def _norm(self, hidden_states):
-    offset = 1.0 if type(self).__name__.startswith("Gemma") else 0.0  # Gemma's weights are what is added to 1
+    # Gemma's weights are what is added to 1.
+    offset = 1.0 if type(self).__name__.startswith("Gemma") else 0.0
     eps = self.eps if hasattr(self, "eps") else self.variance_epsilon
     return rmsnorm(hidden_states.contiguous(), self.weight, eps=eps, weight_offset=offset)
 

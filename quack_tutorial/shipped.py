@@ -211,7 +211,8 @@ class Kernel:
         `draw.targets(M, N)` gives class numbers, `draw.normal(name, shape)` normally distributed float64; and
         `draw.place(name, kind, values, shape)` gives the array that has them, or with None for values one to be written.
         """
-        absent, given = {name for group in self.optional if not draw.has(group) for name in group}, {}
+        absent = {name for group in self.optional if not draw.has(group) for name in group}
+        given = {}
         for name, kind in self.parameters.items():
             if name in absent or isinstance(kind, (int, float)):
                 continue
@@ -415,7 +416,7 @@ def topk(k: int | None = None, softmax: bool = False) -> Kernel:
 
 _ALL = (SOFTMAX, SOFTMAX_BACKWARD, RMSNORM, RMSNORM_BACKWARD, LAYERNORM, LAYERNORM_BACKWARD)
 _ALL += (CROSS_ENTROPY, CROSS_ENTROPY_BACKWARD, CROSS_ENTROPY_FUSED)
-KERNELS = {
-    kernel.name: kernel for kernel in _ALL
-}  # of those that spread rows of any length by the rule, as suites have recorded them
-QUANTIZED = {kernel.name: kernel for kernel in (RMSNORM_QUANTIZED, RMSNORM_QUANTIZED_BLOCKS)}  # not recorded yet
+# Those that spread rows of any length by the rule, as suites have recorded them.
+KERNELS = {kernel.name: kernel for kernel in _ALL}
+# Not recorded yet.
+QUANTIZED = {kernel.name: kernel for kernel in (RMSNORM_QUANTIZED, RMSNORM_QUANTIZED_BLOCKS)}

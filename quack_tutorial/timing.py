@@ -53,7 +53,8 @@ def slots_for(input_bytes: int, l2_bytes: int) -> int:
 def launches_for(bytes_moved: int, slots: int, bandwidth_gb_s: float = 4000.0) -> int:
     """How many launches a graph holds: enough for 3 ms at that bandwidth, at least 20 or (5 or more) enough for 10 ms, and whole
     turns of the slots."""
-    one_us = bytes_moved / bandwidth_gb_s / 1e3 + 1.5  # a launch in a graph takes 1 to 2 us on its own
+    # A launch in a graph takes 1 to 2 us on its own.
+    one_us = bytes_moved / bandwidth_gb_s / 1e3 + 1.5
     fewest = min(MIN_LAUNCHES, max(LEAST_LAUNCHES, math.ceil(LONG_REPLAY_US / one_us)))
     wanted = min(MAX_LAUNCHES, max(fewest, math.ceil(REPLAY_US / one_us)))
     return math.ceil(wanted / slots) * slots

@@ -36,7 +36,8 @@ import grading
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".runtime"
 PYODIDE = "0.29.3"
-PYODIDE_SHA256 = "924f3167d6bf5e553bda392615eaa82edd82a9cffc32a1cc49853a926b148c5c"  # of the package on npm
+# Of the package on npm.
+PYODIDE_SHA256 = "924f3167d6bf5e553bda392615eaa82edd82a9cffc32a1cc49853a926b148c5c"
 PURIFY, PURIFY_FILE = "3.5.0", "dist/purify.min.js"
 PURIFY_SHA256 = "faa5f2bfe2814384b83d6edb4ed66812fbfdb2a654b4d59edd4b12304058ec20"  # the same
 # Each under the SIL Open Font License 1.1: package on npm, its sha256. book/static/fonts.css says which files of it a page takes.
@@ -46,7 +47,8 @@ FONTS = {
     "@fontsource/jetbrains-mono@5.3.0": "1bbea47d1387406da5b6ccc4184cc61eae6851cc0db5c1d9bbd088ea9daa0b4a",
 }
 FACES = ROOT / "book/static/fonts.css"
-PYODIDE_FILES = ("pyodide.mjs", "pyodide.asm.js", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")
+PYODIDE_FILES = ("pyodide.mjs", "pyodide.asm.js", "pyodide.asm.wasm")
+PYODIDE_FILES += ("python_stdlib.zip", "pyodide-lock.json")
 NUMPY = "numpy-2.2.5-cp313-cp313-pyodide_2025_0_wasm32.whl"
 OFFICIAL = f"https://cdn.jsdelivr.net/pyodide/v{PYODIDE}/full/{NUMPY}"
 NUMPY_SHA256 = {

@@ -23,7 +23,8 @@ import cutlass
 from bench import memory, ours
 from quack_tutorial import compiler, machine_code, records
 
-READS = "a plain loop", "unroll=4", "four a turn", "stream 16 x 8"  # of `bench.memory.compiled_cases`
+# Of `bench.memory.compiled_cases`.
+READS = "a plain loop", "unroll=4", "four a turn", "stream 16 x 8"
 STEERED = "rmsnorm", "cluster", "float32", 131072
 LEAST = 1, 2, 3, 4  # blocks of an SM
 

@@ -43,13 +43,15 @@ from workbench import myst, outputs  # noqa: E402
 ARCHIVE = "outputs.tar.gz"
 LIMIT_S = 300  # of one chapter
 RICHEST_FIRST = ("text/html", "image/svg+xml", "image/png", "text/markdown", "text/plain")
-MOST_BYTES = 1_000_000  # of one output; what is larger is left out, and a sentence stands in its place
+# Of one output; what is larger is left out, and a sentence stands in its place.
+MOST_BYTES = 1_000_000
 TIMES = re.compile(r"\bqt\.time\(|\btry_it\(|perf_counter|\bone_us\(|\bcheats\.|\bncu\.profile\(")
 
 ERRORS = re.compile(
     r"[Ll]argest error( is at .*? instead of)?\s+[-+\w.]+|right for [\w ]+ = [\dx, and]+"
 )  # of numbers and lengths that are drawn anew
-SIMULATED = re.compile(r'class="qt-break"|class="qt-origin">Simulated')  # the simulator's figures, on whatever machine
+# The simulator's figures, on whatever machine.
+SIMULATED = re.compile(r'class="qt-break"|class="qt-origin">Simulated')
 
 
 # On the GPU --------------------------------------------------------------------------------------------------------
@@ -70,7 +72,8 @@ def run(args) -> int:
             print(sentence, flush=True)
             if text:
                 texts[name] = text
-                pack(texts, archive)  # after each chapter, in case this process is ended from outside
+                # After each chapter, in case this process is ended from outside.
+                pack(texts, archive)
     print(f"{archive}: {len(texts)} of {len(names)} chapters, {archive.stat().st_size / 1e6:.2f} MB")
     return 0 if len(texts) == len(names) else 1
 
@@ -141,7 +144,8 @@ def execute(notebook, limit: float, locks: Path) -> list[str]:
     from nbclient.exceptions import CellTimeoutError, DeadKernelError
 
     with tempfile.TemporaryDirectory() as folder:
-        spec = Path(folder, "python3", "kernel.json")  # this interpreter, whatever kernels are installed
+        # This interpreter, whatever kernels are installed.
+        spec = Path(folder, "python3", "kernel.json")
         spec.parent.mkdir()
         argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
         spec.write_text(json.dumps({"argv": argv, "display_name": "Python 3", "language": "python"}))
@@ -177,7 +181,8 @@ def execute(notebook, limit: float, locks: Path) -> list[str]:
 def turn(locks: Path, alone: bool):
     """Wait until a cell may run: with the others, or, when it takes times, `alone` among all chapters' cells."""
     with open(locks / "door", "w") as door, open(locks / "room", "w") as room:
-        fcntl.flock(door, fcntl.LOCK_EX)  # whoever waits for the room to empty keeps the door shut for those behind
+        # Whoever waits for the room to empty keeps the door shut for those behind.
+        fcntl.flock(door, fcntl.LOCK_EX)
         fcntl.flock(room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         fcntl.flock(door, fcntl.LOCK_UN)
         yield

@@ -21,7 +21,8 @@ from quack_tutorial.records import compiled
 from quack_tutorial.records.cells import LADDER_SIZES
 
 DTYPES = ("float32", "bfloat16")
-STAGES = {"pipelined": 2}  # tiles of each in shared memory, where a version without a configuration has more than one
+# Tiles of each in shared memory, where a version without a configuration has more than one.
+STAGES = {"pipelined": 2}
 
 
 def entry(operation, version, dtype, N) -> dict | None:

@@ -212,7 +212,8 @@ def test_a_tile_of_vectors_has_as_many_loads_as_its_row_fills():
     assert [made("cross-entropy", "vectors", dtype, 16384).at_once[0] for dtype in BOTH] == [1, 1]
     found = [made("cross-entropy backward", "vectors", dtype, 16384).at_once[1] for dtype in BOTH]
     assert found == [3, 2]
-    for operation, N in product(("softmax", "rmsnorm"), (4096, 16384)):  # a row in registers: 128 bytes at once
+    # A row in registers: 128 bytes at once.
+    for operation, N in product(("softmax", "rmsnorm"), (4096, 16384)):
         assert made(operation, "registers", "float32", N).at_once[0] == 8
 
 

@@ -114,7 +114,8 @@ def test_a_class_of_three_goes_through_the_guides_commands(root, tmp_path, run):
     assert grades(home)["nunezzoe"] == (5, 1, 4)  # four days late, two of them free
     assert (home / "autograded/nunezzoe/butterfly/butterfly.ipynb").read_text(encoding="utf-8") == before
 
-    with Gradebook(f"sqlite:///{home}/gradebook.db") as book:  # as if an older grader had found nothing wrong
+    # As if an older grader had found nothing wrong.
+    with Gradebook(f"sqlite:///{home}/gradebook.db") as book:
         book.find_grade("test-groups", "butterfly", "butterfly", "nunezzoe").auto_score = 2
         book.db.commit()
     again = run("nbgrader autograde butterfly --student=nunezzoe --force", home)

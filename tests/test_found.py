@@ -224,7 +224,8 @@ def test_a_chapter_s_first_mention_of_a_name_leads_to_the_reference(small):
 @pytest.fixture
 def reference(root, load, monkeypatch):
     monkeypatch.syspath_prepend(str(root / "book/extension"))
-    return load("book/extension/reference.py")  # by its place, since another test's file has that name
+    # By its place, since another test's file has that name.
+    return load("book/extension/reference.py")
 
 
 def test_a_name_in_a_cell_is_a_link_once(reference, monkeypatch):

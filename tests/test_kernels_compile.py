@@ -39,7 +39,8 @@ from quack_tutorial.shipped import (
 )
 
 DTYPES = {"float32": cutlass.Float32, "bfloat16": cutlass.BFloat16, "float16": cutlass.Float16}
-WIDTHS = ("float32", "bfloat16")  # where float16 would only repeat what bfloat16 shows: the accesses follow the bits
+# Where float16 would only repeat what bfloat16 shows: the accesses follow the bits.
+WIDTHS = ("float32", "bfloat16")
 
 
 def row_specs(dtype, N, rows="aligned"):
@@ -72,9 +73,8 @@ def test_softmax_of_aligned_rows_moves_each_element_once_in_128_bit_accesses(N, 
     bulk = kernel.shared.stages > 0
     if bulk:  # then the row comes through shared memory, and is read from there twice, 16 elements at a time, in loops
         vectors = 16 // kernel.tile.vector_size
-        first = vectors * (
-            2 if kernel.shared.pieces.whole_pieces else 1
-        )  # in the loop, and in the last piece behind it
+        # In the loop, and in the last piece behind it.
+        first = vectors * (2 if kernel.shared.pieces.whole_pieces else 1)
         loads, stores = (0, first + vectors), vectors
         assert count(r"cp\.async\.bulk\.shared", text) == 1
     else:
@@ -196,7 +196,8 @@ def test_a_gradient_of_rows_that_start_anywhere_has_no_single_stage(kernel):
         kernel(dtype, 129, "congruent", weight_dtype=dtype, config=Config(32, 32, stages=1))
     kernel(dtype, 129, "congruent", weight_dtype=dtype, config=Config(32, 32, stages=2))
     kernel(dtype, 128, "aligned", weight_dtype=dtype, config=Config(32, 32, stages=1))
-    for N in (*range(1, 40), *(4097 * k + 1 for k in range(MAX_N // 4097))):  # what ships is never refused
+    # What ships is never refused.
+    for N in (*range(1, 40), *(4097 * k + 1 for k in range(MAX_N // 4097))):
         kernel(dtype, N, "congruent", weight_dtype=dtype)
 
 
@@ -395,9 +396,8 @@ def test_layernorm_reads_a_row_once_and_writes_it_once(N, dtype):
 def test_rmsnorm_in_float8_reads_a_row_once_and_writes_its_codes_as_wide_as_its_vectors(N, kernel, dtype):
     host, specs = kernel.made_for(Rows(dtype, N, "aligned"), w=dtype)
     text, tile = ptx(host, *specs), host.tile
-    assert (
-        count(r"ld\.global", text) == count(r"ld\.global\S*\.v4", text) == 2 * tile.vectors
-    )  # the row, and the weight
+    # The row, and the weight.
+    assert count(r"ld\.global", text) == count(r"ld\.global\S*\.v4", text) == 2 * tile.vectors
     scales = tile.vectors if kernel is RMSNORM_QUANTIZED_BLOCKS else 1
     assert count(r"st\.global", text) == tile.vectors + scales and "st.global.b8" not in text
     assert count(r"cvt\.rn\.satfinite\.e4m3x2\.f32", text) == tile.elements_held // 2

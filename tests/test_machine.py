@@ -86,7 +86,8 @@ def test_what_is_said_of_each_machine(monkeypatch, snapshot):
     [
         {"torch_cuda": "13.0", "driver": "580.65.06", "flavours": (13,)},
         {"torch_cuda": "12.6", "driver": "575.51.03"},
-        {"torch_cuda": "12.6", "driver": "525.60.13", "flavours": (12, 13)},  # one of the two will do
+        # One of the two will do.
+        {"torch_cuda": "12.6", "driver": "525.60.13", "flavours": (12, 13)},
         {"driver": None},  # not known: nothing is said against it
     ],
 )

@@ -64,7 +64,8 @@ def test_one_wrong_element_of_any_output_is_found(name):
     for output in outputs:
         kept = output.clone()
         first = kept.flatten()[0]
-        for wrong in (1.01 * first, float("nan")) if kept.is_floating_point() else (first ^ 8, 127):  # bits of float8
+        # Bits of float8.
+        for wrong in (1.01 * first, float("nan")) if kept.is_floating_point() else (first ^ 8, 127):
             output.view(-1)[0] = wrong
             assert error(name, inputs, outputs) > correctness.PEER_SLACK
             output.copy_(kept)

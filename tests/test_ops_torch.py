@@ -186,7 +186,8 @@ OF_SUMS = "penalty of a sum", "functional.hessian", "functional.hvp", "functiona
 @every_call
 def test_what_would_be_silently_zero_is_refused(name, route, device):
     (ours, theirs), x = calls(device)[name], rows(device)
-    if name == "topk" and route in OF_SUMS:  # whose gradient is 1 in k places, whatever x is: zero is right
+    # Whose gradient is 1 in k places, whatever x is: zero is right.
+    if name == "topk" and route in OF_SUMS:
         return close(ROUTES[route](ours, x), ROUTES[route](theirs, x))
     with pytest.raises((RuntimeError, NotImplementedError), match=REFUSED):
         ROUTES[route](ours, x)
@@ -245,7 +246,8 @@ def test_every_operator_is_tried():
 def test_operators_are_registered_as_torch_wants_them(k, device):
     operator, args = list(registered(device))[k]
     torch.library.opcheck(operator.default, args)
-    if not operator.__name__.endswith(("_backward", "_with_grad", "_quantized")):  # those have no gradient
+    # Those have no gradient.
+    if not operator.__name__.endswith(("_backward", "_with_grad", "_quantized")):
         torch.library.opcheck(operator.default, (args[0].requires_grad_(), *args[1:]))
 
 

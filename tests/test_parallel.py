@@ -81,7 +81,8 @@ def check_head(M, K, N, seed=0):
     rank, world = torch.distributed.get_rank(), torch.distributed.get_world_size()
     device = parallel._device()
     draw = torch.Generator().manual_seed(seed)
-    input, weight = torch.randn(K, M, generator=draw).T, torch.randn(N, K, generator=draw)  # of the other order, too
+    # Of the other order, too.
+    input, weight = torch.randn(K, M, generator=draw).T, torch.randn(N, K, generator=draw)
     target = torch.randint(N, (M,), generator=draw)
     target[::5] = parallel.IGNORED
     own = parallel.columns(N, rank, world)

@@ -154,9 +154,8 @@ def test_cross_entropy_is_torchs_in_float64():
         found = reference.cross_entropy_backward(x, target, dloss, lse)
         np.testing.assert_allclose(found, dx, rtol=1e-10, atol=1e-15)
     only_third = reference.cross_entropy_backward(x, target, 1.0, ignore_index=3)
-    assert not only_third[5].any() and only_third[2].sum() == pytest.approx(
-        1.0
-    )  # -100 is then no column: no 1 taken off
+    # -100 is then no column: no 1 taken off.
+    assert not only_third[5].any() and only_third[2].sum() == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("row", ([-INF, -INF], [INF, 0.0], [NAN, 0.0], [-INF, 0.0], [0.0, -INF], [INF, -INF], [0.0]))

@@ -567,7 +567,8 @@ def solved(exercise, solution):
     parts = [source_of(s, solution) for s in imports]
     for statement in ast.parse(exercise).body:
         answer = answers.get(getattr(statement, "name", None))
-        if answer is None or getattr(answer, "bases", None):  # `class Widen(Widen)` has but what was missing
+        # `class Widen(Widen)` has but what was missing.
+        if answer is None or getattr(answer, "bases", None):
             parts.append(source_of(statement, exercise))
         if answer is not None:
             parts.append(source_of(answer, solution))
@@ -620,7 +621,8 @@ def test_a_lab_is_solved_in_the_page_and_handed_in(reader, name):
     record = next(value for key, value in every if key.startswith("quack-tutorial:solved:"))
     points = [one["points"] for one in json.loads(record).values()]
     assert all(got == of > 0 for got, of in points) and len(points) == len(checks)
-    report = grade(name, file, text, seed=77, confirm=False)  # test_compiled.py compiles the masters
+    # test_compiled.py compiles the masters.
+    report = grade(name, file, text, seed=77, confirm=False)
     assert report.full, report
     cells = json.loads(text)["cells"]
     assert cells[-1]["source"] == words

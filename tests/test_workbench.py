@@ -42,10 +42,12 @@ def files(home):
 def test_a_copy_that_was_only_run_is_renewed(tmp_path):
     copies.renew(tmp_path, {CHAPTER: FIRST})
     printed = {"output_type": "stream", "name": "stdout", "text": "3"}
-    ran = json.loads(notebook("# 4. Warp reduce", "a = 1\nb = 2", "", outputs=[printed]))  # and an empty cell
+    # And an empty cell.
+    ran = json.loads(notebook("# 4. Warp reduce", "a = 1\nb = 2", "", outputs=[printed]))
     (tmp_path / CHAPTER).write_text(json.dumps(ran))
     copies.renew(tmp_path, {CHAPTER: FIRST})
-    assert json.loads((tmp_path / CHAPTER).read_text()) == ran  # the same text again takes no outputs away
+    # The same text again takes no outputs away.
+    assert json.loads((tmp_path / CHAPTER).read_text()) == ran
     copies.renew(tmp_path, {CHAPTER: SECOND})
     assert files(tmp_path) == {CHAPTER: SECOND}
 
@@ -196,9 +198,8 @@ def test_jupyterlab_reads_the_settings(monkeypatch, tmp_path):
     assert "@jupyter/nbgrader" in get_page_config([str(tmp_path)])["disabledExtensions"]
     overrides, error = settings._get_overrides(str(tmp_path))
     assert not error and overrides["@jupyterlab/apputils-extension:notification"]["fetchNews"] == "false"
-    assert overrides["@jupyter-widgets/jupyterlab-manager:plugin"] == {
-        "saveState": True
-    }  # else "model not found" when reopened
+    # Else "model not found" when reopened.
+    assert overrides["@jupyter-widgets/jupyterlab-manager:plugin"] == {"saveState": True}
 
 
 def test_a_taken_port_is_named_and_the_next_one_found(capsys, monkeypatch, tmp_path):

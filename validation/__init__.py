@@ -14,4 +14,5 @@ is kept. Sixteen comparisons were made once and are kept as records alone: `agre
 
 from cutesim.language.loading import answer_package
 
-answer_package(__name__)  # where the DSL is not installed, the suites' kernels still load, for the simulator alone
+# Where the DSL is not installed, the suites' kernels still load, for the simulator alone.
+answer_package(__name__)

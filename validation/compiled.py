@@ -61,7 +61,8 @@ DIRECTIONS = {
 }
 SPACES = {Space.GMEM: "global", Space.SMEM: "shared", Space.DSMEM: "cluster"}
 INSTRUCTION = re.compile(r"^\s*(@!?%?p\d*\s+)?([a-z][\w.:]*)\s*(.*?);", re.M)
-BLOCK = re.compile(r"^\s*{ (\.reg .*;) }$", re.M)  # several instructions on one line, with registers of their own
+# Several instructions on one line, with registers of their own.
+BLOCK = re.compile(r"^\s*{ (\.reg .*;) }$", re.M)
 LABEL, BRANCH = re.compile(r"^\s*(\$\w+):", re.M), re.compile(r"\bbra(?:\.uni)?\s+(\$\w+)")
 
 

@@ -139,7 +139,8 @@ def random_case(seed: int) -> Case:
     through = config.stages > 0
     if rows != "congruent" and through:
         N = max(1, N // (vector * config.blocks_per_row)) * vector * config.blocks_per_row
-    elif N > turn and rng.random() < 0.5:  # where the last vectors are there for all threads, or just not
+    elif N > turn and rng.random() < 0.5:
+        # Where the last vectors are there for all threads, or just not.
         N = N // turn * turn + int(rng.integers(-2, vector + 2))
     before, after, gap = (int(rng.integers(0, high)) for high in (65, 65, 6))
     if rows == "aligned":
@@ -164,7 +165,8 @@ def random_config(rng, operation: str, N: int, rows: str) -> Config:
     through = copied and rng.random() < (0.8 if gradient else 0.4)
     several = rows == "aligned" and operation in ("rmsnorm", "layernorm") and not through and N <= MOST_HELD * 8
     while True:
-        threads, blocks = int(rng.choice(THREADS)), 1 if streams else int(rng.choice([1, 1, 1, 2, 4]))
+        threads = int(rng.choice(THREADS))
+        blocks = 1 if streams else int(rng.choice([1, 1, 1, 2, 4]))
         block = threads * int(rng.choice([1, 2, 4])) if blocks == 1 and not through else threads
         stages, each = int(through), 1
         if through and gradient:
@@ -281,4 +283,5 @@ def _harder_mean(x, rng):
     x += np.asarray(rng.choice([-1, 2]), x.dtype)
 
 
-HARDER = {"softmax": _harder_logits, "layernorm": _harder_mean}  # what inputs are made of drawn ones, in place
+# What inputs are made of drawn ones, in place.
+HARDER = {"softmax": _harder_logits, "layernorm": _harder_mean}

@@ -79,9 +79,8 @@ def start(args) -> int:
     token = os.environ.setdefault("JUPYTER_TOKEN", secrets.token_hex(24))
     browser = not args.no_browser and has_browser(os.environ)
     os.environ.update(environment(os.environ))
-    for name in (
-        "MAKEFLAGS MAKELEVEL MFLAGS MAKEOVERRIDES PORT".split()
-    ):  # of the make that started this; terminals type it too
+    # Of the make that started this; terminals type it too.
+    for name in "MAKEFLAGS MAKELEVEL MFLAGS MAKEOVERRIDES PORT".split():
         os.environ.pop(name, None)
     print(told(args.work, args.ip, port, token, browser, os.environ), flush=True)
     from jupyterlab.labapp import LabApp
@@ -103,7 +102,8 @@ ON_THE_SITE = """\
 
 A script makes this page, in the book as web pages: type `make book`, then `make serve`, and open `book/{name}.html` there.
 """
-IN_ITS_PLACE = {"intro": "start.md", "labs": "start.md"}  # pages that list what the first page lists
+# Pages that list what the first page lists.
+IN_ITS_PLACE = {"intro": "start.md", "labs": "start.md"}
 
 
 def texts() -> dict[str, bytes]:
@@ -195,7 +195,8 @@ def options(home: Path, ip: str, port: int, browser: bool) -> list[str]:
         "--LabApp.log_level=ERROR",
         "--ServerApp.log_level=ERROR",
     ]
-    if os.name == "posix":  # without this, where its output is no terminal, a login shell, which sets PATH anew
+    # Without this, where its output is no terminal, a login shell, which sets PATH anew.
+    if os.name == "posix":
         shell = os.environ.get("SHELL") or shutil.which("bash") or "sh"
         words.append(f"--ServerApp.terminado_settings=shell_command={shell}")
     return [*words, "--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else words

@@ -20,9 +20,11 @@ WAITS = (Op.BARRIER, Op.CLUSTER_WAIT, Op.MBARRIER_WAIT, Op.WAIT_GROUP)
 # A vector, or where the kernel does not take one, a row: what the pictures show, and what is tried after it.
 INPUTS = (((64,), (64,)), ((1, 100), (3, 100)))
 FILLS = (99, 77)  # what the output holds before the kernel, and where it writes nothing, after it
-NOT_TAKEN = ("language", "launch")  # findings of a kernel that was made for another shape, or is no kernel
+# Findings of a kernel that was made for another shape, or is no kernel.
+NOT_TAKEN = ("language", "launch")
 STEP = 2.0**-20
-BITS = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 23}  # of a result that was computed in float32
+# Of a result that was computed in float32.
+BITS = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 23}
 
 
 @dataclass(frozen=True)
@@ -212,7 +214,8 @@ def pictures(run):
 
     A figure that the run has nothing for is left out.
     """
-    from quack_tutorial import figures  # which `beside_lines` has no need of, and every printed run has that counted
+    # Which `beside_lines` has no need of, and every printed run has that counted.
+    from quack_tutorial import figures
 
     if run.recorded is None:
         return

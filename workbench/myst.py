@@ -38,7 +38,8 @@ from pathlib import Path
 FENCE = r"^(?P<fence>`{3,}|:{3,})"
 REST = r"\} *(?P<argument>.*)\n(?P<options>(?:^:.*\n)*)(?P<body>(?s:.*?))^(?P=fence)$"
 DIRECTIVE = re.compile(FENCE + r"\{(?P<name>[\w-]+)" + REST, re.MULTILINE)
-LISTING = re.compile(FENCE + r"\{literalinclude" + REST, re.MULTILINE)  # also one inside another directive
+# Also one inside another directive.
+LISTING = re.compile(FENCE + r"\{literalinclude" + REST, re.MULTILINE)
 ROLE = re.compile(r"\{[a-z][\w:-]*\}`")
 FOR_A_SCRIPT = re.compile(r"<div [^>]*id=")
 LINK = re.compile(r"\[(?P<text>[^\[\]]*)\]\((?P<address>[\w./-]*)(?:#(?P<label>[\w-]+))?\)")
@@ -295,7 +296,8 @@ def _unquoted(text: str) -> str:
 
 def _fold(cell) -> None:
     """Fold what the cell's tags hide. A whole cell becomes text: JupyterLab opens a collapsed output once it is run."""
-    tags, label = cell.metadata.get("tags", ()), cell.metadata.get("mystnb", {}).get("code_prompt_show", "Solution")
+    tags = cell.metadata.get("tags", ())
+    label = cell.metadata.get("mystnb", {}).get("code_prompt_show", "Solution")
     if "hide-cell" in tags:
         cell.source = FOLD.format(label=label, body=SOLUTION.format(code=cell.source))
         cell.cell_type = "markdown"

@@ -25,7 +25,8 @@ from quack_tutorial import card, records
 from quack_tutorial.compiler import global_names
 
 MARK = '<script type="application/json" class="qt-other-card">{}</script>'
-KINDS = ("text/html", "image/svg+xml", "image/png", "text/plain")  # the first that an output has is shown
+# The first that an output has is shown.
+KINDS = ("text/html", "image/svg+xml", "image/png", "text/plain")
 
 
 def load_ipython_extension(shell):
@@ -36,7 +37,8 @@ def load_ipython_extension(shell):
 
     def before(info):
         nonlocal asked, drawn, names_before
-        asked, drawn, names_before = card.times_asked(), _drawn_so_far(shell.user_ns), dict(shell.user_ns)
+        asked, drawn = card.times_asked(), _drawn_so_far(shell.user_ns)
+        names_before = dict(shell.user_ns)
 
     def after(result):
         source = result.info.raw_cell

@@ -47,7 +47,8 @@ from workbench.errors import told_error
 CHART = "Drawing this chart takes matplotlib, which is not in this page: the chart shown is the one that the book was built with."
 MOST_LINES, MOST_CHARACTERS = 1_000, 100_000  # of what a cell prints, at the beginning
 END_CHARACTERS = 4_000  # of what it prints in the end, when the middle is left out
-MOST_WATCHED = 1 << 22  # bytes of an array, or entries of a list, that are looked through for changes
+# Bytes of an array, or entries of a list, that are looked through for changes.
+MOST_WATCHED = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,8 @@ class Session:
         self.of_card = frozenset()  # names that a cell bound which depends on the card
         self.left = {0: self._state()}  # by cell; 0 before the first
         self.out = _Told(tell)
-        self.printed, self.titles = [], set()  # runs of the simulator that this cell printed, figures that it showed
+        # Runs of the simulator that this cell printed, figures that it showed.
+        self.printed, self.titles = [], set()
 
     def take_card(self, name):
         """From here on the records of that card are read; of an empty name, the book's."""
@@ -275,7 +277,8 @@ class _Told(io.TextIOBase):
 
     def write(self, text):
         begins = "".join(text[: self._characters].splitlines(True)[: self._lines])
-        self._lines, self._characters = self._lines - begins.count("\n"), self._characters - len(begins)
+        self._lines -= begins.count("\n")
+        self._characters -= len(begins)
         if begins:
             self._tell("text", begins)
         end = self._end + text[len(begins) :]

@@ -131,7 +131,8 @@ def write_front_page(app, error):
 
 def setup(app):
     app.connect("config-inited", hide_launch_buttons_without_repository)
-    app.connect("config-inited", write_labs, priority=100)  # before the table of contents is read, which names them
+    # Before the table of contents is read, which names them.
+    app.connect("config-inited", write_labs, priority=100)
     app.connect("source-read", add_helpers)
     # Before the theme draws its buttons (priority 501), or it would not know of the notebook.
     app.connect("html-page-context", offer_notebook, priority=400)
@@ -141,7 +142,6 @@ def setup(app):
     app.connect("builder-inited", pack_runtime)
     app.connect("html-page-context", offer_running, priority=400)
     app.connect("html-page-context", drop_mathjax, priority=900)  # after Sphinx has added it
-    app.connect(
-        "build-finished", write_front_page, priority=400
-    )  # before the redirect, which stays away where the file is
+    # Before the redirect, which stays away where the file is.
+    app.connect("build-finished", write_front_page, priority=400)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

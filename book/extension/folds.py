@@ -27,7 +27,8 @@ from quack_tutorial import hardware
 
 logger = logging.getLogger(__name__)
 
-LABELS = {"all": "Solution", "input": "Code", "output": "Output"}  # of what hide-cell, hide-input, hide-output fold
+# Of what hide-cell, hide-input, hide-output fold.
+LABELS = {"all": "Solution", "input": "Code", "output": "Output"}
 FORM = """<form class="qt-predict" data-predict="{n}" id="predict-{n}{later}" aria-label="{title}, {n}" hidden>
 <b>{title}</b> {fields}<button type="submit">{button}</button></form>"""
 FIELD = "<label>{asked} {entry}</label> "

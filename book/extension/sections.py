@@ -18,7 +18,8 @@ from folds import part
 from sphinx import addnodes
 
 LEFT_OUT = (nodes.raw, nodes.comment, nodes.title, nodes.image, nodes.target, nodes.system_message)
-BLOCKS = (nodes.paragraph, nodes.term, nodes.literal_block, nodes.rubric, nodes.caption, nodes.entry, nodes.math_block)
+BLOCKS = (nodes.paragraph, nodes.term, nodes.literal_block)
+BLOCKS += (nodes.rubric, nodes.caption, nodes.entry, nodes.math_block)
 
 
 def sections_of(doctree):
@@ -31,7 +32,8 @@ def sections_of(doctree):
         yield section["ids"], words(title), "\n\n".join(text for child in own for text in blocks(child))
         for entry in (desc for child in own for desc in child.findall(addnodes.desc)):
             signature, content = entry[0], entry[-1]
-            first, *more = [*blocks(content), ""]  # beside the signature, because a link shows one paragraph
+            # Beside the signature, because a link shows one paragraph.
+            first, *more = [*blocks(content), ""]
             text = [f"`{signature.astext()}` {first}".strip(), *filter(None, more)]
             yield signature["ids"], signature.get("fullname", ""), "\n\n".join(text)
 

@@ -19,18 +19,5 @@ from .requests import REQUEST, requests
 from .table import Summary, Table
 from .traffic import bank_conflicts, bytes_moved, sectors_per_request, summary
 
-__all__ = [
-    "REQUEST",
-    "Chain",
-    "ShuffleGraph",
-    "Summary",
-    "Table",
-    "bank_conflicts",
-    "bytes_moved",
-    "dsmem_matrix",
-    "races",
-    "requests",
-    "sectors_per_request",
-    "shuffle_graph",
-    "summary",
-]
+__all__ = ["REQUEST", "Chain", "ShuffleGraph", "Summary", "Table", "bank_conflicts", "bytes_moved"]
+__all__ += ["dsmem_matrix", "races", "requests", "sectors_per_request", "shuffle_graph", "summary"]

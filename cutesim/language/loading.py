@@ -44,7 +44,8 @@ def _import(name, globals, locals, fromlist, level):
     except ModuleNotFoundError as error:
         if error.name == "torch":
             error.msg = f"torch is not installed in this environment ({sys.prefix}): {INSTALL_TORCH}"
-        elif level or error.name != name.partition(".")[0]:  # it is missing to somebody else: their lines are of use
+        elif level or error.name != name.partition(".")[0]:
+            # It is missing to somebody else: their lines are of use.
             raise
         from ..context import without_frames
 

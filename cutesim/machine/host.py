@@ -61,9 +61,8 @@ class Compiled:
         parameters = list(signature.parameters.values())[0 if _is_plain(self.function) else 1 :]
         fixed = [p.name for p in parameters if "Constexpr" in str(p.annotation)]
         compiled = dict(zip([p.name for p in parameters], self.args)) | self.kwargs
-        left_out = (
-            fixed if len(args) + len(kwargs) < len(compiled) else ()
-        )  # a call may name what the compiler knew once more
+        # A call may name what the compiler knew once more.
+        left_out = fixed if len(args) + len(kwargs) < len(compiled) else ()
         given = dict(zip([p.name for p in parameters if p.name not in left_out], args)) | kwargs
         whole = {name: compiled[name] for name in fixed if name in compiled} | given
         whole = {name: _as_compiled(x, compiled.get(name)) for name, x in whole.items()}

@@ -150,9 +150,8 @@ def as_array(x):
         return x.bits, x.dtype
     if isinstance(x, HostTensor):
         array, dtype = as_array(x.tensor)
-        stated = TYPES[
-            getattr(x.element_type, "__name__", str(x.element_type))
-        ]  # which a caller may have set: 8 bits as a float
+        # A caller may have set it: 8 bits as a float.
+        stated = TYPES[getattr(x.element_type, "__name__", str(x.element_type))]
         return (array, dtype) if dtype is stated else (array.view(stated.storage), stated)
     if _is_dsl_tensor(x):
         return _from_dsl(x)

@@ -145,7 +145,8 @@ def _whole(count):
     raise refused(f"a pointer is indexed by a whole number, not by {count!r}; a tensor takes coordinates")
 
 
-@dataclass(eq=False, slots=True, repr=False)  # not frozen, which makes each four times as slow to make
+# Not frozen, which makes each four times as slow to make.
+@dataclass(eq=False, slots=True, repr=False)
 class Pointer:
     """A typed pointer: memory, element offset (int or array a lane) and known alignment in bytes. Nothing changes one."""
 

@@ -25,7 +25,8 @@ RIGHT = {  # what each is given, and what it then writes
 CASES = [
     (getattr(k, name)(True), x, np.zeros_like(right(x), x.dtype)) for name, (x, right) in RIGHT.items()
 ]  # for test_reports
-OTHERS = {"unpublished_init": "mbarrier not initialised"}  # where the warp that did not do it comes first
+# Where the warp that did not do it comes first.
+OTHERS = {"unpublished_init": "mbarrier not initialised"}
 ORDERS = {}, {"schedule": "reverse"}, {"schedule": "seeded", "seed": 1}
 
 

@@ -162,7 +162,8 @@ def test_what_the_kernel_ahead_never_writes_may_be_read_before_the_wait():
 @pytest.mark.parametrize(
     "order, early, found",
     [
-        ("waits, signals", "w", False),  # nothing but `add` can run beside `scale`, and it leaves w alone
+        # Nothing but `add` can run beside `scale`, and it leaves w alone.
+        ("waits, signals", "w", False),
         ("waits", "w", False),
         ("signals, waits", "w", True),  # what writes w may still run
         ("signals alone", "w", True),

@@ -99,9 +99,8 @@ def test_a_kernel_that_may_start_early_waits_before_it_touches_global_memory():
             assert simulate(k.launched_early, X, out, wait, use_pdl, **options).ok
             np.testing.assert_array_equal(out, overwritten(X[:32]))
         out = UNTOUCHED.copy()
-        assert simulate(
-            k.launched_early, X, out, "reads", **options
-        ).ok  # a predicate keeps those off that have not waited
+        # A predicate keeps those off that have not waited.
+        assert simulate(k.launched_early, X, out, "reads", **options).ok
         np.testing.assert_array_equal(out[:32], np.where(np.arange(32) < 16, X[:32], 0))
     for wait, thread, count in (("", 0, 32), ("half", 16, 16)):
         (finding,) = simulate(k.launched_early, X, UNTOUCHED.copy(), wait).findings

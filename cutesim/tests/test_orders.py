@@ -89,7 +89,8 @@ def test_the_search_finds_what_every_interleaving_gives(name):
     host = k.launched(getattr(k, name), 3 if name in OF_THREE else 2)
     found, tried = tried_by_search(host)
     every = tried_one_by_one(host)
-    if any(kinds for kinds, _ in every):  # one failure ends a search: which ones there are beside it is not looked for
+    # One failure ends a search: which ones there are beside it is not looked for.
+    if any(kinds for kinds, _ in every):
         assert any(kinds for kinds, _ in found)
     else:
         assert found == every

@@ -83,7 +83,8 @@ def test_warpgroups_multiply_floats_of_8_bits(kind, name):
     # whole numbers that both formats have
     a, b = (np.clip(x, -4, 4).astype(np.float32) for x in operands(128, 64, 256))
     packed, more = [dtype.encode(x) for x in (a, b)], {"tile": (128, 64, 128), "kind": kind}
-    for given in ([Array(x, dtype) for x in packed], packed):  # floats, and bytes that the kernel reads as floats
+    # Floats, and bytes that the kernel reads as floats.
+    for given in ([Array(x, dtype) for x in packed], packed):
         gives(k.hopper, *given, wanted=product(a, b), dtype=np.float32, modes=[{}], **more)
     findings = simulate(k.hopper, *packed, np.zeros((128, 64), np.float32), "wait", **more).findings
     assert findings[0].kind == "read before arrival"

@@ -46,7 +46,8 @@ def test_it_writes_what_stands_behind_its_name(module, name):
     gives(getattr(module, name), x, wanted=wanted, n=128, modes=(*MODES, {"schedule": "seeded"}))
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # range_dynamic, cutlass.utils.SmemAllocator
+# Of range_dynamic and cutlass.utils.SmemAllocator.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @each("TAKEN", "ONLY_WHEN_RUN")
 def test_the_compiler_takes_it(module, name):
     said = compiled(getattr(module, name), CORPORA[module].copy(), CORPORA[module].copy())

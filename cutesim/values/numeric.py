@@ -37,7 +37,8 @@ from .exact import Exact, beside, decoded, exact, plain, wide
 from .package_methods import Open, indexed_by_a_package, is_python_s
 
 
-@dataclass(frozen=True, eq=False)  # one object a type; hashing all fields would cost more than most operations
+# One object a type: hashing all fields would cost more than most operations.
+@dataclass(frozen=True, eq=False)
 class DType:
     """A numeric type: `Float32(x)` converts, `Float32.width` is its bits."""
 
@@ -350,7 +351,8 @@ def _of_literals(name: str):
         if type(result) is not Value or not are_known(*others):
             return result
         numbers = [self.value, *map(known, others)]
-        if others:  # in the type that they have in common, as of values: -1 is no number of Uint32's
+        # In the type that they have in common, as of values: -1 is no number of Uint32's.
+        if others:
             common = _joined(self.dtype, type_of(others[0]))
             numbers = [Literal(common, number).value for number in numbers]
         return Literal(result.dtype, of_numbers(*(numbers[::-1] if swapped else numbers)))

@@ -57,35 +57,8 @@ from .tile import tv_layout
 from .timeline import timeline
 from .tuning import heat_map
 
-__all__ = [
-    "Box",
-    "Frame",
-    "Label",
-    "Player",
-    "Scene",
-    "block_reduce",
-    "break_it",
-    "butterfly",
-    "climb",
-    "cluster_exchange",
-    "coalescing",
-    "code_diff",
-    "explorer",
-    "heat_map",
-    "hierarchy",
-    "ladder",
-    "lanes",
-    "lines",
-    "last_rungs",
-    "listed",
-    "occupancy",
-    "race",
-    "roofline",
-    "rung",
-    "strides",
-    "sum_tree",
-    "throughput",
-    "timeline",
-    "tv_layout",
-    "who_runs_next",
-]
+__all__ = ["Box", "Frame", "Label", "Player", "Scene", "block_reduce", "break_it"]
+__all__ += ["butterfly", "climb", "cluster_exchange", "coalescing", "code_diff"]
+__all__ += ["explorer", "heat_map", "hierarchy", "ladder", "lanes", "lines"]
+__all__ += ["last_rungs", "listed", "occupancy", "race", "roofline", "rung", "strides"]
+__all__ += ["sum_tree", "throughput", "timeline", "tv_layout", "who_runs_next"]

@@ -63,7 +63,8 @@ class Chart:
 
         size = WIDE if wide else NARROW, self.height[not wide]
         figure = Figure(figsize=size, layout="constrained")
-        figure.get_layout_engine().set(w_pad=10 / 72)  # Safari's letters are wider than those that matplotlib measures
+        # Safari's letters are wider than those that matplotlib measures.
+        figure.get_layout_engine().set(w_pad=10 / 72)
         figure.patch.set_alpha(0)
         axes = figure.add_subplot()
         _style(axes)
@@ -217,7 +218,8 @@ def climb(records, operation, dtype, title=None, versions=None) -> Chart:
         for axes, (label, values) in zip(drawn, panels):
             _style(axes)
             for n, (colour, _), mark in zip(sizes, SERIES, MARKERS):
-                y = [values.get((version, n), float("nan")) for version in versions]  # a gap where there is none
+                # A gap where there is none.
+                y = [values.get((version, n), float("nan")) for version in versions]
                 name = f"N = {n:,}" if axes is drawn[0] else None
                 axes.plot(range(len(versions)), y, color=colour, marker=mark, markersize=5, linewidth=1.5, label=name)
             axes.axhline(100, color=LIGHT["ink"], linestyle=(0, (5, 3)), linewidth=1.3)

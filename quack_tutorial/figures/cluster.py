@@ -13,12 +13,8 @@ from .scene import Box, Label, Scene, link
 from .wording import active, counted, element, full, line_of, origin, picked, ranges, row, short, touched
 
 TOP, HEIGHT, ARROWS, FONT = 30, 24, 74, 12
-LEFT, WIDTH, GAP, SLOTS = (
-    114,
-    132,
-    8,
-    4,
-)  # a block's column, to the right of the names of its rows; slots are side by side in it
+# A block's column, to the right of the names of its rows; slots are side by side in it.
+LEFT, WIDTH, GAP, SLOTS = 114, 132, 8, 4
 MOST_BLOCKS, MOST_WORDS, WORD_BYTES = 8, 32, 4
 SEEN = (
     "MBARRIER_INIT MBARRIER_ARRIVE MBARRIER_EXPECT MBARRIER_WAIT MBARRIER_RESUME CLUSTER_ARRIVE CLUSTER_WAIT CLUSTER_RESUME "
@@ -406,7 +402,8 @@ class _Run:
         marks, now, ends, left = {}, [], [], []
         for event in group:
             address = next(iter(self._at(event)))
-            mbarrier, owner = self.mbarriers.setdefault(address, _MBarrier(1, 1)), address >> SMEM_BLOCK_BITS
+            mbarrier = self.mbarriers.setdefault(address, _MBarrier(1, 1))
+            owner = address >> SMEM_BLOCK_BITS
             nbytes = int(source["bytes"])
             if int(source["op"]) == Op.BULK_COPY:
                 nbytes = int(source["arg"])
@@ -442,7 +439,8 @@ class _Run:
         return {("slot", block, word + k): "w" for k in range(span)}
 
     def _access(self, event, op):
-        lanes, addresses = np.nonzero(active(event))[0], row(self.trace.addresses, event["addresses"])
+        lanes = np.nonzero(active(event))[0]
+        addresses = row(self.trace.addresses, event["addresses"])
         values, block = row(self.trace.values, event["values"]), int(event["block"])
         info = self.trace.tensors[int(event["tensor"])]
         if event["space"] == Space.GMEM:
@@ -468,4 +466,5 @@ class _Run:
 
 
 _OFFSET = (1 << SMEM_BLOCK_BITS) - 1
-_WAITS = (Op.CLUSTER_ARRIVE, Op.CLUSTER_WAIT, Op.CLUSTER_RESUME, Op.MBARRIER_WAIT, Op.MBARRIER_RESUME)
+_WAITS = (Op.CLUSTER_ARRIVE, Op.CLUSTER_WAIT, Op.CLUSTER_RESUME)
+_WAITS += (Op.MBARRIER_WAIT, Op.MBARRIER_RESUME)

@@ -41,7 +41,8 @@ class Shown:
     """
 
     def __init__(self, title, summary, where, parts, whole):
-        self.title, self.summary, self.where, self.parts, self.whole = title, summary, where, parts, whole
+        self.title, self.summary, self.where, self.parts = title, summary, where, parts
+        self.whole = whole
 
     def _repr_html_(self) -> str:
         rows = _rows(self.parts)
@@ -87,7 +88,8 @@ def whole(old, new, changed) -> list[tuple[str, list[tuple[str, str]]]]:
 def methods(thing, comments=False) -> dict[str, list[str]]:
     """The lines of the one function, or of each method and attribute that a class has, its own and those it inherits."""
     found = {}
-    for base in reversed(thing.__mro__[:-1]) if inspect.isclass(thing) else [thing]:  # the last base is object
+    # The last base is object.
+    for base in reversed(thing.__mro__[:-1]) if inspect.isclass(thing) else [thing]:
         found |= written(base, comments)
     return found
 

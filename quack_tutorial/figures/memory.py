@@ -125,7 +125,8 @@ def stride(hierarchy) -> Chart:
         write_beside(axes, places, values, ",.0f")
         axes.set_xlim(right=1.15 * max(values))
 
-    one, eight = REQUEST_BYTES / apart[0].ns, next(REQUEST_BYTES / p.ns for p in apart if p.facts["stride_words"] == 8)
+    one = REQUEST_BYTES / apart[0].ns
+    eight = next(REQUEST_BYTES / p.ns for p in apart if p.facts["stride_words"] == 8)
     return Chart(
         draw,
         "What lanes that are apart cost",

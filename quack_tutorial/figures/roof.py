@@ -19,7 +19,8 @@ from .theme import LIGHT, SERIES
 DTYPE, N = "float32", 4096
 PEAK_GFLOP_S = 67_000  # float32, outside the tensor cores
 PEAK_SOURCE = "NVIDIA's pages of the H100 SXM and the H200, float32 without tensor cores"
-LANDMARK = ("a product\nof 256 x 256\nmatrices", 2 * 256**3 / (3 * 256**2 * 4))  # float32, three matrices
+# float32, three matrices.
+LANDMARK = ("a product\nof 256 x 256\nmatrices", 2 * 256**3 / (3 * 256**2 * 4))
 ENDS = 2.0**-3, 2.0**7  # of the axis of operations a byte
 PROVIDERS = ("ours", "quack", "compile", "liger", "eager")
 STEPS = {name: len(operation.arithmetic) for name, operation in OPERATIONS.items() if operation.arithmetic}
@@ -40,7 +41,8 @@ def intensity(operation: str, cell) -> float:
 def roofline() -> Chart:
     """A mark for each kernel at its operations a byte and its GFLOP/s, under the memory's slope and the arithmetic's roof."""
     cells = recorded()
-    peak, slope = hardware.gpu(folder().name).bandwidth_gb_s, max(cell.ceiling_gb_s for _, cell in cells.values())
+    peak = hardware.gpu(folder().name).bandwidth_gb_s
+    slope = max(cell.ceiling_gb_s for _, cell in cells.values())
     marks = [
         (name, result, intensity(name, cell), cell)
         for name, (_, cell) in cells.items()

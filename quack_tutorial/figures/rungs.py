@@ -107,7 +107,8 @@ class Rung:
     """The table of one version, or of several, as HTML and as text; `head` and `rows` are its texts."""
 
     def __init__(self, title, summary, head, rows, where):
-        self.title, self.summary, self.head, self.rows, self.where = title, summary, head, rows, where
+        self.title, self.summary, self.head, self.rows = title, summary, head, rows
+        self.where = where
 
     def _repr_html_(self) -> str:
         # So that a phone shows all columns.

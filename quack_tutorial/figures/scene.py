@@ -17,7 +17,8 @@ from html import escape
 from .theme import LIGHT, ROLES
 
 EMPTY = ROLES["-"]
-GLYPH, POINT = 7.3, 3.7  # width of a digit and of a point at the size of box texts, in the widest of the usual fonts
+# Width of a digit and of a point at the size of box texts, in the widest of the usual fonts.
+GLYPH, POINT = 7.3, 3.7
 LANES, PITCH, WIDTH = 32, 21.5, 19.5  # a row of lanes: how far apart they are, how wide a box is
 COURSE = 2  # pixels between the courses of a row whose numbers need boxes twice as wide
 
@@ -164,7 +165,8 @@ def _word(box: Box, role: str, text: str) -> str:
     x = box.x + 7 if box.wide else box.x + box.width / 2
     kind = ' class="qt-code" text-anchor="start"' if box.wide else ""
     place = f'x="{number(x)}" y="{number(box.y + box.height / 2)}"'
-    faint = f' data-w="{role}"' if role in "ih" else ""  # data-r would give the text the role's fill
+    # `data-r` would give the text the role's fill.
+    faint = f' data-w="{role}"' if role in "ih" else ""
     return f"<text{faint}{kind} {place}>{escape(text)}</text>"
 
 

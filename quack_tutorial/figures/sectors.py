@@ -28,7 +28,8 @@ def coalescing(trace, line=None, block=0, warp=0, launch=0, requests=MOST_REQUES
     drawn. ValueError where there is no such request.
     """
     events = picked(trace, launch, block, warp, line)
-    copies = (events["op"] == Op.ASYNC_COPY) & (events["sources"] >= 0)  # these read global memory at their sources
+    # These read global memory at their sources.
+    copies = (events["op"] == Op.ASYNC_COPY) & (events["sources"] >= 0)
     events = events[((events["space"] == Space.GMEM) & (events["addresses"] >= 0)) | copies]
     if not len(events):
         raise ValueError(f"no request to global memory on line {line} in warp {warp} of block {block}")

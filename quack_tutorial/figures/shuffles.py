@@ -33,7 +33,8 @@ class Shuffle:
     before_known: np.ndarray  # (32,) bool
     after: np.ndarray
     after_known: np.ndarray
-    covers: np.ndarray  # (32, 32) int: how often lane i's value afterwards counts lane j's first one
+    # (32, 32) int: how often lane i's value afterwards counts lane j's first one.
+    covers: np.ndarray
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,8 @@ def cards() -> Shown:
         compiled = f"{counts['compile']} of {counts['programs']}, {counts['date']}"
         names = ", ".join(gpu.name for gpu in of_it) or "none in this book's table"
         rows.append((".".join(map(str, capability)), names, ran, compiled, counts["need newer"]))
-    columns = "compute capability", "cards", "measured on", "programs that compile", "refused: they need a newer one"
+    columns = ("compute capability", "cards", "measured on")
+    columns += ("programs that compile", "refused: they need a newer one")
     return shown(columns, rows)
 
 
@@ -111,7 +112,8 @@ def releases() -> Shown:
             rows.append((release, arch, f"{len(made)} of {len(programs)}", *some, *differ, renamed))
     for arch, programs in newest.items():
         for name in programs:
-            all_said = [kept["releases"][release][arch].get(name) for release in named]  # None: newer than that record
+            # None: newer than that record.
+            all_said = [kept["releases"][release][arch].get(name) for release in named]
             facts = {_brief(said) for said in all_said if isinstance(said, list)}
             if len(facts) > 1:
                 moved.append((f"{name} ({arch})", *(_brief(said) for said in all_said)))

@@ -12,16 +12,8 @@ from .wording import active, counted, line_of, origin, picked
 LEFT, ROW, HEIGHT, WIDEST, MOST = 58, 30, 22, 24, 160
 RESUMES = (Op.BARRIER_RESUME, Op.MBARRIER_RESUME, Op.CLUSTER_RESUME)
 SIGNALS = (Op.BARRIER, Op.BARRIER_ARRIVE, Op.MBARRIER_ARRIVE, Op.CLUSTER_ARRIVE)
-DRAWN = (
-    *MEMORY,
-    Op.BULK_COPY,
-    Op.STORE_ASYNC,
-    *WAITS,
-    *RESUMES,
-    Op.BARRIER_ARRIVE,
-    Op.MBARRIER_ARRIVE,
-    Op.CLUSTER_ARRIVE,
-)
+DRAWN = (*MEMORY, Op.BULK_COPY, Op.STORE_ASYNC, *WAITS, *RESUMES)
+DRAWN += (Op.BARRIER_ARRIVE, Op.MBARRIER_ARRIVE, Op.CLUSTER_ARRIVE)
 
 
 def timeline(trace, block=0, launch=0, title=None) -> Player:

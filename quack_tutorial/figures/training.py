@@ -90,7 +90,8 @@ def scaling(found, model=None, beyond=(8, 16, 32)) -> Chart | Shown:
     """Speed-up over one GPU against the number of GPUs, a line a size; dotted where it is `model`'s for `beyond`."""
     cells = [cell for record in found for cell in record.cells if cell.dtype == "bfloat16"]
     ranks = sorted({cell.ranks for cell in cells})
-    rows, words = sorted({cell.M for cell in cells}, reverse=True), sorted({cell.N for cell in cells}, reverse=True)
+    rows = sorted({cell.M for cell in cells}, reverse=True)
+    words = sorted({cell.N for cell in cells}, reverse=True)
     ends = list(dict.fromkeys((words[0], words[-1])))
     at = {(cell.M, cell.N, cell.ranks): cell for cell in cells}
     later = [count for count in beyond if model and count > ranks[-1]]
@@ -120,7 +121,8 @@ def scaling(found, model=None, beyond=(8, 16, 32)) -> Chart | Shown:
         axes.set(ylim=(0.6, 1.1 * every[-1]), xlabel="GPUs", ylabel="times as fast as one GPU")
 
     most = [cell for cell in cells if cell.ranks == ranks[-1]]
-    best, worst = max(most, key=lambda cell: cell.speed_up), min(most, key=lambda cell: cell.speed_up)
+    best = max(most, key=lambda cell: cell.speed_up)
+    worst = min(most, key=lambda cell: cell.speed_up)
     return Chart(
         draw,
         "Speed-up against the number of GPUs",

@@ -28,7 +28,8 @@ def formula(x, w, b):
 
 
 def _inputs(M, N, dtype):
-    return randn(M, N, dtype), *(randn(1, N, dtype)[0] for _ in range(2))  # each at an address of its own
+    # Each at an address of its own.
+    return randn(M, N, dtype), *(randn(1, N, dtype)[0] for _ in range(2))
 
 
 # Backward ------------------------------------------------------------------------------------------------------------

@@ -134,12 +134,14 @@ def _ours(kernel, made, taken, inputs, outputs, types, tile_reads=0) -> Ours:
         new = torch.empty if getattr(host, "leaves_parts", True) else torch.zeros
         for name in outputs:
             kind = kernel.parameters[name]
-            dtype, shape = getattr(torch, type_of(kind, dtype_of(x))), shape_of(kind, *x.shape, count)
+            dtype = getattr(torch, type_of(kind, dtype_of(x)))
+            shape = shape_of(kind, *x.shape, count)
             found[name] = like(x) if kind == MATRIX else new(shape, dtype=dtype, device=x.device)
         arguments = dict(zip(kernel.parameters, kernel.positional(given | found)))
         launch[0](*(arguments[name] for name in taken))
         for k, name in enumerate(sums, 1):
-            parts, found[name] = found[name], found[name][0] if len(launch) == 1 else torch.empty_like(given["w"])
+            parts = found[name]
+            found[name] = found[name][0] if len(launch) == 1 else torch.empty_like(given["w"])
             if len(launch) > 1:
                 launch[k](parts, found[name])
         return tuple(found.values()) if len(found) > 1 else found[outputs[0]]

@@ -49,19 +49,8 @@ from quack_tutorial.ops.linear_cross_entropy import linear_cross_entropy
 from quack_tutorial.ops.norms import layernorm, rmsnorm
 from quack_tutorial.ops.softmax import softmax
 
-__all__ = [
-    "CrossEntropyLoss",
-    "LayerNorm",
-    "RMSNorm",
-    "cross_entropy",
-    "cross_entropy_with_grad",
-    "layernorm",
-    "linear_cross_entropy",
-    "rmsnorm",
-    "rmsnorm_quantized",
-    "softmax",
-    "topk",
-]
+__all__ = ["CrossEntropyLoss", "LayerNorm", "RMSNorm", "cross_entropy", "cross_entropy_with_grad"]
+__all__ += ["layernorm", "linear_cross_entropy", "rmsnorm", "rmsnorm_quantized", "softmax", "topk"]
 
 _MODULES = ("CrossEntropyLoss", "LayerNorm", "RMSNorm")
 

@@ -98,7 +98,8 @@ def _of_classes(input, target, weight, ignore_index, reduction, smoothing, dtype
     out = torch.float32 if _is_wide(input, dtype) else input.dtype
     target = _as_index(target)
     N, counts = input.shape[1], target != ignore_index
-    column = torch.where(counts, target, 0).long().clamp(0, N - 1)  # what is no column has a loss that is NaN
+    # What is no column has a loss that is NaN.
+    column = torch.where(counts, target, 0).long().clamp(0, N - 1)
     losses, lse = cross_entropy(
         input, target, ignore_index=ignore_index, reduction="none", dtype=torch.float32, return_lse=True
     )
@@ -135,7 +136,8 @@ def cross_entropy_with_grad(input, target, ignore_index=-100):
         return _with_grad(launches.autocast_to_float32(input), target, ignore_index)
     _check("cross_entropy_with_grad", input, target, ignore_index)
     input = launches.autocast_to_float32(input)
-    if is_compiling() and not _are_functorch_transforms_active():  # a compiler would differentiate at once
+    # A compiler would differentiate at once.
+    if is_compiling() and not _are_functorch_transforms_active():
         input = input.detach()
     return _cross_entropy_with_grad(input, target, ignore_index)
 
@@ -227,7 +229,8 @@ def _prepare(input, target, ignore_index, reduction, wide, lse_rank):
     """The launch for tensors like these."""
     _check("cross_entropy", input, target, ignore_index, reduction)
     launches.check_rows("cross_entropy", input, TORCHS)
-    x, dtype, mean = launches.as_rows("cross_entropy", input), launches.DTYPE_NAMES[input.dtype], reduction == "mean"
+    x, dtype = launches.as_rows("cross_entropy", input), launches.DTYPE_NAMES[input.dtype]
+    mean = reduction == "mean"
     with_scale = mean and lse_rank == 2
     kept = None if reduction == "none" else (mean, with_scale)
     out = "float32" if wide else dtype
@@ -235,7 +238,8 @@ def _prepare(input, target, ignore_index, reduction, wide, lse_rank):
     run, is_matrix, of_bytes = _checked_on_cpu(kernel, x), x is input, target.dtype is torch.uint8
     # Losses that are added up stay float32.
     loss_dtype = torch.float32 if wide or reduction != "none" else input.dtype
-    number = input.new_empty((), dtype=torch.float32 if wide else input.dtype)  # empty_like is quicker than new_empty
+    # empty_like is quicker than new_empty.
+    number = input.new_empty((), dtype=torch.float32 if wide else input.dtype)
 
     def launch(input, target):
         if of_bytes or target.stride(0) != 1:
@@ -281,7 +285,8 @@ def _prepare_backward(input, target, dloss, lse, scale):
     names = launches.DTYPE_NAMES[x.dtype], _index(target), launches.DTYPE_NAMES[dloss.dtype]
     promise = launches.promise(x, launches.one_row(x))
     kernel = _backward_kernel(x.device.type, *names, x.shape[1], promise, lse.dim(), scale is not None)
-    run, is_matrix, of_bytes = launches.guarded(kernel, x.device), x is input, target.dtype is torch.uint8
+    run, is_matrix = launches.guarded(kernel, x.device), x is input
+    of_bytes = target.dtype is torch.uint8
 
     def launch(input, target, dloss, lse, ignore_index, scale):
         dx = empty_like(input)
@@ -309,7 +314,8 @@ def _prepare_fused(input, target, ignore_index):
     """The launch for tensors like these."""
     _check("cross_entropy_with_grad", input, target, ignore_index)
     launches.check_rows("cross_entropy_with_grad", input, TORCHS)
-    x, empty_like = launches.as_rows("cross_entropy_with_grad", input), launches.contiguous_like(input)
+    x = launches.as_rows("cross_entropy_with_grad", input)
+    empty_like = launches.contiguous_like(input)
     promise = launches.promise(x, launches.one_row(x))
     kernel, at_once = _fused_kernel(x.device.type, launches.DTYPE_NAMES[x.dtype], _index(target), x.shape[1], promise)
     run, is_matrix, of_bytes = _checked_on_cpu(kernel, x), x is input, target.dtype is torch.uint8

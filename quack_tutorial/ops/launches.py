@@ -22,7 +22,8 @@ from quack_tutorial import hardware, shipped
 from quack_tutorial.compiler import MAX_ALIGNMENT, compile_for
 
 MOST_KEPT = 1024  # launches of one operation; each takes about a kilobyte
-PLAIN = {torch.Tensor, torch.nn.Parameter}  # not their subclasses, which have ideas of their own about operations
+# Not their subclasses, which have ideas of their own about operations.
+PLAIN = {torch.Tensor, torch.nn.Parameter}
 DTYPE_NAMES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
 
 
@@ -101,7 +102,8 @@ def as_rows(op, input):
         ) from error
     if x.stride(1) == 1:
         return x
-    if x.shape[1] == 1 or not x.numel():  # torch gives a dimension of one element, or none, any stride
+    # Torch gives a dimension of one element, or none, any stride.
+    if x.shape[1] == 1 or not x.numel():
         return x.as_strided(x.shape, (x.stride(0), 1))
     raise ValueError(
         f"{op}: the last dimension must have stride 1, got strides {input.stride()}; call .contiguous() first"

@@ -120,7 +120,8 @@ def _gradient(ctx, dloss, *_):
         of, ctx.of = ctx.of, None
         found = (_scaled(d, dloss * scale, out=d) for d in (dinput, dweight))
     else:
-        of, found = ctx.of, _linear_cross_entropy_backward(input, linear_weight, dinput, dweight, dloss * scale)
+        of = ctx.of
+        found = _linear_cross_entropy_backward(input, linear_weight, dinput, dweight, dloss * scale)
     return *(gradient if there else None for gradient, there in zip(found, of)), *others
 
 
@@ -139,9 +140,8 @@ def _linear_cross_entropy(
     loss, dinput, dweight, scale = _fake(input, linear_weight, target, ignore_index, mean, rows, of_input, of_weight)
     loss.zero_()
     M = input.shape[0]
-    alpha = (
-        1 / max(M, 1) if mean else 1.0
-    )  # within the products: a sum over many rows may pass float16's largest number
+    # Within the products: a sum over many rows may pass float16's largest number.
+    alpha = 1 / max(M, 1) if mean else 1.0
     with torch.autocast("cuda" if input.is_cuda else "cpu", enabled=False):
         for first in range(0, M, rows):
             x, t = input[first : first + rows], target[first : first + rows]

@@ -21,7 +21,8 @@ class Norm:
     words: str  # what is written behind the input in a call
     kernel: shipped.Kernel
     gradient: shipped.Kernel
-    stats: tuple[str, ...]  # the vectors, a float32 number a row, that the forward kernel keeps for the gradient
+    # The vectors, a float32 number a row, that the forward kernel keeps for the gradient.
+    stats: tuple[str, ...]
 
     @property
     def adds(self):
@@ -179,7 +180,8 @@ def _forward(norm, input, weight, bias, residual, eps, *, with_stats):
 def _prepare(norm, input, weight, bias, residual, eps, with_stats):
     """The launch for tensors like these."""
     eps = check(norm, input, weight, bias, residual, eps)
-    N, empty_like, run, are_matrices = launches.columns(input), launches.contiguous_like(input), None, False
+    N, empty_like, run = launches.columns(input), launches.contiguous_like(input), None
+    are_matrices = False
     if N:
         launches.check_rows(norm.name, input, norm.torchs)
         x, r = (None if given is None else launches.as_rows(norm.name, given) for given in (input, residual))
@@ -187,7 +189,8 @@ def _prepare(norm, input, weight, bias, residual, eps, with_stats):
         promise = launches.promise(*(matrix for matrix in (x, r, launches.one_row(x)) if matrix is not None))
         run = _kernel(norm, x.device.type, *names, N, promise, residual is not None, with_stats)
         run, are_matrices = launches.guarded(run, x.device), x is input and r is residual
-    at_once, none = all(on_boundary(vector) is vector for vector in (weight, bias)), (None,) * len(norm.stats)
+    at_once = all(on_boundary(vector) is vector for vector in (weight, bias))
+    none = (None,) * len(norm.stats)
 
     def launch(input, weight, bias, residual):
         out = empty_like(input)
@@ -283,7 +286,8 @@ def _prepare_backward(norm, matrices, weight, bias):
     with_dh = any(matrix is not None for matrix in matrices[2:])
     kernel, run = _backward_kernel(norm, device.type, *names[:2], N, promise, bias is not None, with_dh)
     most = kernel.most_parts(clusters_at_once(device, kernel.config.blocks_per_row))
-    run, are_matrices, at_once = launches.guarded(run, device), x.dim() == 2, on_boundary(weight) is weight
+    run, are_matrices = launches.guarded(run, device), x.dim() == 2
+    at_once = on_boundary(weight) is weight
     adds = [name and launches.guarded(_column_sum(device.type, name, N), device) for name in names[1:]]
 
     def launch(matrices, weight, stats, bias):
@@ -292,7 +296,8 @@ def _prepare_backward(norm, matrices, weight, bias):
         parts = [add and torch.empty(shape, dtype=torch.float32, device=device) for add in adds]
         out = dx
         if not are_matrices:
-            matrices, out = [None if one is None else one.view(-1, N) for one in matrices], dx.view(-1, N)
+            matrices = [None if one is None else one.view(-1, N) for one in matrices]
+            out = dx.view(-1, N)
         run(matrices[0], w, *matrices[1:], *stats, out, *parts)
         of_stride_1 = torch.contiguous_format
         totals = [one if one is None else torch.empty_like(one, memory_format=of_stride_1) for one in (weight, bias)]

@@ -73,7 +73,8 @@ def _prepare(input, weight, residual, eps, block):
     if N:
         launches.check_rows(NAME, input, NORM.torchs)
         matrices = [launches.as_rows(NAME, given) for given in (input, residual) if given is not None]
-        promise = launches.promise(*matrices, launches.one_row(matrices[0]))  # q has as many elements before a row
+        # Q has as many elements before a row.
+        promise = launches.promise(*matrices, launches.one_row(matrices[0]))
         if block and promise != "aligned":
             raise ValueError(f"{NAME}: block={block} takes rows that start at multiples of 16 bytes; clone() a view")
         names = (tensor is not None and launches.DTYPE_NAMES[tensor.dtype] for tensor in (input, weight, residual))

@@ -35,7 +35,9 @@ list of rows. `statistics` has medians and ratios. The modules of this room say 
 from __future__ import annotations
 
 import datetime
+import functools
 import json
+import os
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import ClassVar
@@ -43,7 +45,8 @@ from typing import ClassVar
 from quack_tutorial import card, hardware, machine
 
 FOLDER = Path(__file__).parent
-WHOLE = ("h100", "h200")  # the cards that stand for others: of each is recorded nearly all that pages show
+# The cards that stand for others: of each is recorded nearly all that pages show.
+WHOLE = ("h100", "h200")
 SCHEMA = 1
 PACKAGES = {
     "torch": "torch",
@@ -94,6 +97,10 @@ class Record:
         path = Path(path or folder() / cls.FILE)
         if cls.MAY_LACK and not path.exists():
             return None
+        return unchanged(cls._read, path)
+
+    @classmethod
+    def _read(cls, path):
         kept = read(path, cls.ROWS)
         try:
             return cls(kept, tuple(map(cls.row, kept.pop(cls.ROWS))))
@@ -162,6 +169,20 @@ def read(path, rows: str | None = None) -> dict:
     require(schema == SCHEMA, f"{path}: schema {schema!r}, this version reads {SCHEMA}; record it again")
     require(rows is None or isinstance(kept.get(rows), list), f"{path}: it has no list of {rows}")
     return kept
+
+
+def unchanged(make, path):
+    """What `make(path)` gives, made once for as long as the file stays what it is: pages ask for a record in many cells."""
+    try:
+        file = os.stat(path)
+    except OSError:
+        return make(path)  # which says why
+    return _made(make, path, (file.st_ino, file.st_size, file.st_mtime_ns))
+
+
+@functools.lru_cache(maxsize=256)
+def _made(make, path, state):
+    return make(path)
 
 
 def save(path, kept: dict) -> None:

@@ -35,7 +35,8 @@ RULERS = {
     "add three": ("best sum of three", "the fastest sum of three matrices of the same size"),
     "add and keep": ("best addition written twice", "the fastest addition of the same size that writes its sum twice"),
 }
-PLAIN = "best plain kernel", "the fastest plain kernel with the same reads and writes"  # several of them, or another
+# Several of them, or another.
+PLAIN = "best plain kernel", "the fastest plain kernel with the same reads and writes"
 
 
 @dataclass(frozen=True)
@@ -176,16 +177,25 @@ def save(record: Record, path) -> None:
 
 def load(path) -> Record:
     """Read and check one record; RecordError says what is wrong with a broken one."""
-    return _checked(records.read(path, "cells"), str(path))
+    return records.unchanged(_read, str(path))
+
+
+def _read(path: str) -> Record:
+    return _checked(records.read(path, "cells"), path)
+
+
+def _about(path: str) -> tuple:
+    kept = records.read(path, "cells")
+    return kept.get("series"), kept.get("operation")
 
 
 def load_records(folder=None, operation: str | None = None, series: str = "peers") -> list[Record]:
     """All records of a folder (`default_folder` if left out) of one series, oldest first; other operations left out."""
     found = []
     for path in sorted(Path(folder or default_folder()).glob("*.json")):
-        kept = records.read(path, "cells")
-        if kept.get("series", series) == series and operation in (None, kept.get("operation", operation)):
-            found.append(_checked(kept, str(path)))
+        of_series, of_operation = records.unchanged(_about, str(path))
+        if of_series in (series, None) and (operation is None or of_operation in (operation, None)):
+            found.append(load(path))
     return sorted(found, key=lambda record: record.date)
 
 
@@ -230,7 +240,8 @@ def _checked(kept: dict, path: str) -> Record:
 
 def _checked_cell(kept, path):
     require(isinstance(kept, dict), f"{path}: a cell is a JSON object, this is a {type(kept).__name__}")
-    where, results = f"{path}: cell {kept.get('dtype')} {kept.get('M')} x {kept.get('N')}", kept.get("results")
+    where = f"{path}: cell {kept.get('dtype')} {kept.get('M')} x {kept.get('N')}"
+    results = kept.get("results")
     require(isinstance(results, list) and results, f"{where}: it has no results")
     cell = build(Cell, kept | {"results": ()}, where)
     require(cell.dtype in ITEM_BYTES, f"{where}: dtype is not one of {', '.join(ITEM_BYTES)}")

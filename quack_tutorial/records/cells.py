@@ -19,7 +19,8 @@ VOCABULARIES_TOO = (32000,)  # Llama 2's, of cross-entropy alone
 L2_MULTIPLE = 16  # what launches go round is so many times as large as L2, or more, see `timing`
 # Of plain kernels (words a block, warps, hints of loads and of stores), those near what sweeps find most often.
 UNSWEPT = ((1024, 8, "evict_last", ""), (1024, 4, "evict_first", ".cs"))
-PUBLIC, PUBLIC_MEAN = "public", "public mean"  # series of the calls that a torch user makes, see `bench.public`
+# Series of the calls that a torch user makes, see `bench.public`.
+PUBLIC, PUBLIC_MEAN = "public", "public mean"
 PUBLIC_SERIES = (PUBLIC, PUBLIC_MEAN)
 BEFORE = "L2 cleared, one replay"  # what precedes each sample, see `timing`
 

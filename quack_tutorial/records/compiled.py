@@ -48,7 +48,8 @@ class Compiled:
     def passes(self) -> tuple[int, ...]:
         """The bytes that a block has in flight in each read of its rows. Of a loop over elements these are the loads that the
         machine code has at once; one where the loop stores as well, for no load may pass a store."""
-        reads, element = READS.get((self.operation, self.version), 1), self.threads * ITEM_BYTES[self.dtype]
+        reads = READS.get((self.operation, self.version), 1)
+        element = self.threads * ITEM_BYTES[self.dtype]
         if self.in_flight > element:
             return (self.in_flight,) * reads
         loads = list(self.at_once[:reads])

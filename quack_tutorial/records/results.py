@@ -74,7 +74,8 @@ def speedups(found, provider: str, baseline: str, operation: str | None = None) 
     """
     gains = {}
     for key, (_, cell) in records.latest_cells(found).items():
-        own, others = cell.result(provider), [r for r in cell.results if r.status == "ok" and r.provider != provider]
+        own = cell.result(provider)
+        others = [r for r in cell.results if r.status == "ok" and r.provider != provider]
         if baseline == "best peer":
             base = max((r for r in others if r.provider != OURS), key=lambda r: r.gb_s, default=None)
         else:

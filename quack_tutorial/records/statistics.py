@@ -40,7 +40,8 @@ def paired_ratio(times, other_times, seed: int = 0) -> Ratio:
 
     Both are times of the same rounds, in any one unit. ValueError if they are not equally many, or fewer than 3.
     """
-    times, other_times = np.asarray(times, dtype=np.float64), np.asarray(other_times, dtype=np.float64)
+    times = np.asarray(times, dtype=np.float64)
+    other_times = np.asarray(other_times, dtype=np.float64)
     if times.shape != other_times.shape or times.ndim != 1 or times.size < 3:
         raise ValueError(f"paired_ratio needs equally many samples, 3 or more: got {times.size} and {other_times.size}")
     ratios = other_times / times

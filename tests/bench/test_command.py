@@ -107,11 +107,8 @@ def test_workers_are_noted_with_each_cell(gpu, tmp_path):
 def test_what_is_in_a_file_is_not_written_over_or_mixed(gpu, tmp_path, capsys):
     out = tmp_path / "r.json"
     assert run("softmax", *SMALL, "--n", "256", "--out", out) == 0
-    before, kept, words = (
-        out.read_text(),
-        records.load(out),
-        ("softmax", *SMALL, "--n", "4096", "--out", out, "--resume"),
-    )
+    before, kept = out.read_text(), records.load(out)
+    words = ("softmax", *SMALL, "--n", "4096", "--out", out, "--resume")
     assert run(*words[:-1]) == 1
     assert "exists: go on with it with --resume" in capsys.readouterr().err
     assert run(*words, "--ladder") == 1

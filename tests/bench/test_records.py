@@ -27,6 +27,19 @@ def test_a_record_comes_back_as_it_was_written(tmp_path):
     assert found == (written.device, written.versions, written.command)
 
 
+def test_a_file_is_read_again_once_it_has_changed(tmp_path):
+    first, second = (synthetic.record(synthetic.cell(N=N)) for N in (256, 512))
+    for record in (first, second, first):
+        records.save(record, tmp_path / "r.json")
+        for _ in range(2):
+            assert records.load(tmp_path / "r.json").cells == record.cells
+            assert [one.cells for one in records.load_records(tmp_path)] == [record.cells]
+    (tmp_path / "r.json").write_text("{}")
+    for _ in range(2):
+        with pytest.raises(RecordError, match="it has no list of cells"):
+            records.load(tmp_path / "r.json")
+
+
 def test_one_cell_a_line_so_that_a_diff_shows_what_changed(tmp_path):
     records.save(synthetic.record(synthetic.cell(N=256), synthetic.cell(N=4096)), tmp_path / "r.json")
     lines = (tmp_path / "r.json").read_text().splitlines()

@@ -91,7 +91,8 @@ def test_workers_of_a_gpu_share_its_lock_and_the_processors(worker, monkeypatch)
     assert len(seen) == 3 and len({lock for lock, _ in seen}) == 1 and {threads for _, threads in seen} == {"8"}
 
 
-@pytest.mark.parametrize("M, N", [(32768, 131072), (262144, 262144)])  # the second is larger than an H200's memory
+# The second is larger than an H200's memory.
+@pytest.mark.parametrize("M, N", [(32768, 131072), (262144, 262144)])
 def test_large_cells_of_workers_that_share_a_gpu_are_measured_one_after_the_other(worker, M, N):
     keys = [CellKey("softmax", dtype, M, N) for dtype in ("bfloat16", "float16", "float32")]
     running, most = set(), []

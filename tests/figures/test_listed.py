@@ -66,7 +66,8 @@ def test_a_line_opens_to_its_lanes_its_ptx_and_its_sass(case):
     ):
         (line,) = (inside for source, inside in opened.items() if source.startswith(f"cute.copy(atom, {text}"))
         assert ptx in line and sass in line and "lanes ask for 512 bytes" in line
-    assert not [text for text in opened if text.startswith(("bits =", "atom =", "tiled_copy ="))]  # these only describe
+    # These only describe.
+    assert not [text for text in opened if text.startswith(("bits =", "atom =", "tiled_copy ="))]
     assert {text for _, text in listing.sources if not text.startswith("@")} <= set(opened)
     assert listing.origin in html and "http" not in html
     checked = Checker(html)

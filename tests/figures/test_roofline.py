@@ -17,7 +17,8 @@ def test_the_marks_are_the_recorded_speeds_and_memory_bounds_them(name):
         softmax = qt.recorded("softmax", "float32", N=4096)
     assert len(cells) >= 5
     rows = {(operation, kernel): numbers for operation, kernel, *numbers in chart.rows}
-    assert rows["softmax", "ours"][:2] == ["0.625", f"{softmax['ours'].gb_s:,.0f}"]  # 5 operations for 8 bytes
+    # 5 operations for 8 bytes.
+    assert rows["softmax", "ours"][:2] == ["0.625", f"{softmax['ours'].gb_s:,.0f}"]
     assert rows["softmax", "ours"][3] == f"{softmax['ours'].of_copy:.0%}"
     for operation, (_, cell) in cells.items():
         assert cell.bytes_moved == OPERATIONS[operation].bytes(cell.M, cell.N, 4)

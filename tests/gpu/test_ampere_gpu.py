@@ -65,7 +65,8 @@ def test_code_for_ampere_gives_right_results_here(operation, rung):
         try:
             outputs = ours.row_of(operation, rung).run(launches, *inputs)
         except compiler.NeedsNewerGPU as error:
-            assert rung in OF_HOPPER or OPERATIONS[operation].code_bytes, error  # float8 came with Ada
+            # float8 came with Ada.
+            assert rung in OF_HOPPER or OPERATIONS[operation].code_bytes, error
             pytest.skip(str(error))
     # One thread adds a row's squares up one after the other, which is less exact than a tree.
     most = 2 if (operation, rung) == ("rmsnorm", "thread") else 1

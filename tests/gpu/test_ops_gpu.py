@@ -262,7 +262,8 @@ def check_topk(x, k, call=None):
     assert values.dtype is x.dtype and np.array_equal(indices.cpu().numpy(), places)
     there = x.gather(-1, indices)
     assert torch.equal(values.nan_to_num(7), there.nan_to_num(7))
-    assert torch.equal(values.signbit() & ~values.isnan(), there.signbit() & ~there.isnan())  # of -0
+    # Of -0.
+    assert torch.equal(values.signbit() & ~values.isnan(), there.signbit() & ~there.isnan())
     shares, same = call(x, k, softmax=True)
     assert torch.equal(same, indices)
     assert reference.softmax_error(wanted, numbers(shares)[0], name(x.dtype)) <= 1
@@ -283,20 +284,8 @@ def hard_rows(N, dtype):
     return x
 
 
-TOPS = [
-    (1, 1),
-    (3, 2),
-    (31, 31),
-    (64, 8),
-    (64, 64),
-    (96, 5),
-    (128, 128),
-    (256, 8),
-    (257, 100),
-    (300, 16),
-    (1000, 20),
-    (1024, 32),
-]
+TOPS = [(1, 1), (3, 2), (31, 31), (64, 8), (64, 64), (96, 5), (128, 128)]
+TOPS += [(256, 8), (257, 100), (300, 16), (1000, 20), (1024, 32)]
 TOPS += [(1023, 1), (2048, 77), (3001, 128), (4096, 1), (4096, 64), (4096, 128), (4095, 127)]
 
 
@@ -400,7 +389,8 @@ def test_the_loss_of_a_linear_layer_whose_logits_exist_in_pieces(N, dtype, rows)
     if N > 1000 and not ON_GPU:
         pytest.skip("needs a GPU")
     M, K = 1000 if ON_GPU else 40, 64
-    input, weight = randn(M, K, dtype=dtype, grad=True), randn(N, K, dtype=dtype, seed=1, spread=0.3, grad=True)
+    input = randn(M, K, dtype=dtype, grad=True)
+    weight = randn(N, K, dtype=dtype, seed=1, spread=0.3, grad=True)
     target = targets(M, N, ignored=(3,))
     loss = ops.linear_cross_entropy(input, weight, target, batch_chunk_size=rows)
     exact = [x.detach().double().requires_grad_() for x in (input, weight)]
@@ -752,7 +742,8 @@ def test_launches_are_in_the_order_of_another_device_s_stream(clean):
     with torch.cuda.stream(side):
         torch.cuda._sleep(50_000_000)
         x.copy_(fresh)
-        with torch.cuda.device(0):  # the current device is the other one again, that one's stream stays
+        # The current device is the other one again, that one's stream stays.
+        with torch.cuda.device(0):
             found = results(x, w, target)
     side.synchronize()
     for one, other in zip(found, results(fresh, w, target), strict=True):

@@ -121,7 +121,8 @@ def test_what_is_nearly_right_is_told_as_that(name, old, new, kind):
     assert old in text
     report = grade(name, "answer.py", text.replace(old, new), seed=11, confirm=False)
     assert told(report) and report.diagnoses[0].kind == kind
-    assert kind != "wrong formula" or not report.diagnoses[0].lines  # no number shows at which line it went wrong
+    # No number shows at which line it went wrong.
+    assert kind != "wrong formula" or not report.diagnoses[0].lines
 
 
 def test_a_diagnosis_that_fails_costs_no_grade(monkeypatch):

@@ -78,7 +78,8 @@ from cutlass.cute.nvgpu import cpasync
 def test_what_a_refusal_costs_is_the_check_of_the_bytes():
     last = {name: list(lab(name).CHECKS.items())[-1] for name in folders() if lab(name).TARGET}
     assert {check for check, _ in last.values()} == {"traffic", "requests"}
-    assert {name: points for name, (_, points) in last.items() if points != 1} == {"softmax": 2}  # as the syllabus says
+    # As the syllabus says.
+    assert {name: points for name, (_, points) in last.items() if points != 1} == {"softmax": 2}
 
 
 def test_without_the_dsl_full_marks_stand_and_the_report_says_so(monkeypatch, tmp_path, capsys):

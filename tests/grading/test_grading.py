@@ -265,7 +265,8 @@ def test_a_check_knows_a_function_by_what_is_asked_and_not_by_what_it_calls_itse
 
 def test_files_that_are_not_plain(tmp_path, capsys):
     marked = tmp_path / "marked.py"
-    marked.write_bytes(b"\xef\xbb\xbf" + RIGHT.replace("\n", "\r\n").encode())  # as some editors begin a file
+    # As some editors begin a file.
+    marked.write_bytes(b"\xef\xbb\xbf" + RIGHT.replace("\n", "\r\n").encode())
     assert cli.main(["grade", "block-reduce", str(marked)]) == 0
     marked.write_bytes(RIGHT.encode("utf-16"))  # as PowerShell's > writes it
     assert cli.main(["grade", "block-reduce", str(marked), "--no-compile"]) == 0
@@ -382,7 +383,8 @@ def test_a_right_answer_with_numpy_is_warned_where_it_is_right(capsys):
 def test_a_report_that_nobody_reads_to_its_end_or_in_another_encoding(tmp_path):
     answer = tmp_path / "Müller.py"
     answer.write_text(RIGHT, encoding="utf-8")
-    command = [sys.executable, "-m", "quack_tutorial.cli", "grade", "block-reduce", str(answer), "--no-compile"]
+    command = [sys.executable, "-m", "quack_tutorial.cli", "grade"]
+    command += ["block-reduce", str(answer), "--no-compile"]
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("M\\xfcller.py: 11 of 11 points")

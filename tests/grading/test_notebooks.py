@@ -50,9 +50,8 @@ def test_each_check_of_the_lab_has_its_cell_and_its_points(master):
              for meta, source in cells(text) if "labs.check" in source}  # fmt: skip
     assert found == lab(name).CHECKS
     checks = [source for _, source in cells(text) if "labs.check" in source]
-    assert all(
-        source.startswith("labs.check(") for source in checks
-    )  # what stands before meets an unfilled cell with a traceback
+    # What stands before meets an unfilled cell with a traceback.
+    assert all(source.startswith("labs.check(") for source in checks)
 
 
 def test_it_has_a_page_of_the_book_where_its_checks_may_fail(master, root, tmp_path):

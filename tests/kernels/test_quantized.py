@@ -36,9 +36,8 @@ def test_each_code_is_the_nearest_and_of_two_the_even_one():
     even = np.where(np.arange(126) % 2, np.arange(1, 127), np.arange(126)) | 128
     codes = np.concatenate([np.arange(127), even, [126]]).astype(np.uint8)
     assert reference.rmsnorm_quantized_code_error(row, codes, eps=0.0) == 0
-    odd = (
-        np.where(np.arange(126) % 2, np.arange(126), np.arange(1, 127)) | 128
-    )  # a tie may go either way: y is not exact
+    # A tie may go either way: y is not exact.
+    odd = np.where(np.arange(126) % 2, np.arange(126), np.arange(1, 127)) | 128
     codes[127:-1] = odd
     assert reference.rmsnorm_quantized_code_error(row, codes, eps=0.0) <= 1
     for wrong in (7, 42, 125):
@@ -62,7 +61,8 @@ def test_rows_of_zeros_and_rows_with_nan_or_infinity(kernel):
             assert reference.rmsnorm_quantized_code_error(x, codes, weight, block=block) <= 1
             assert reference.rmsnorm_quantized_scale_error(x, scale, weight, block=block) <= 1
     codes, scale = quantized(kernel, x)
-    assert not codes[1].any() and (scale[1] == np.float32(2.0**-100 / 448)).all()  # zeros, and a scale to multiply with
+    # Zeros, and a scale to multiply with.
+    assert not codes[1].any() and (scale[1] == np.float32(2.0**-100 / 448)).all()
     assert np.isnan(scale[2]).all() and (codes[2] & 127 == 127).all()  # its root mean square is NaN
     assert np.isnan(scale[3]).any()  # infinity over infinity, as torch has it
     assert np.isnan(y[3]).any() and np.isnan(wanted[3]).any()

@@ -35,9 +35,8 @@ def test_a_thread_has_registers_and_a_block_shared_memory_for_every_row(operatio
         rows = config.threads_per_block // config.threads_per_row
         across = config.threads_per_row * config.blocks_per_row * 128 // width
         places = -(-N // across) * config.threads_per_row
-        in_shared = (
-            config.stages * tensors * rows * places * 16
-        )  # threads read whole vectors, the last of them not all there
+        # Threads read whole vectors, the last of them not all there.
+        in_shared = config.stages * tensors * rows * places * 16
         assert in_shared <= SHARED_BYTES - 1024, (width, promise, N, config)
 
 

@@ -151,7 +151,8 @@ def test_rows_read_again_from_shared_memory_are_right_for_hard_values(config, dt
 
 @pytest.mark.parametrize("dtype, weight_dtype", [("float32", "bfloat16"), ("bfloat16", "float32")])
 def test_the_last_block_of_a_cluster_may_have_less_of_a_row_in_shared_memory(dtype, weight_dtype):
-    M, N = 5, 2072  # 518 or 259 vectors: those of four blocks are 130, 130, 130, 128 or 65, 65, 65, 64
+    # 518 or 259 vectors: those of four blocks are 130, 130, 130, 128 or 65, 65, 65, 64.
+    M, N = 5, 2072
     config, rng = Config(64, 64, 4, stages=1), np.random.default_rng(8)
     (x, exact), (dy, exact_dy) = (make(rng.standard_normal((M, N)), dtype) for _ in range(2))
     w, exact_w = make(rng.standard_normal(N), weight_dtype)
@@ -162,7 +163,8 @@ def test_the_last_block_of_a_cluster_may_have_less_of_a_row_in_shared_memory(dty
         assert run.ok, run
         return numbers(out)
 
-    mean, rstd, parts = np.zeros(M, np.float32), np.zeros(M, np.float32), np.full((2, N), np.nan, np.float32)
+    mean, rstd = np.zeros(M, np.float32), np.zeros(M, np.float32)
+    parts = np.full((2, N), np.nan, np.float32)
     y = found(RMSNorm, (x, w, None, None), (None, rstd, 1e-6))
     assert reference.rmsnorm_error(exact, y, dtype, exact_w) <= 1
     for stages in (1, 2):

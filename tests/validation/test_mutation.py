@@ -120,11 +120,8 @@ def test_a_fence_of_the_last_block_pattern_is_missed(ordinal):
 FULL = "cute.arch.barrier(barrier_id=1, number_of_threads=64) removed"
 ARRIVES = "cute.arch.barrier_arrive(barrier_id=1, number_of_threads=64) removed"
 FENCE, GUARD = "cute.arch.fence_acq_rel_gpu() removed", "`if lane < blocks` always"
-WAITS, WRITES, READS = (
-    "cute.arch.barrier(barrier_id=1",
-    "sX[lane] = mX[row, lane] * 2.0",
-    "mO[row, lane] = sX[31 - lane]",
-)
+WAITS = "cute.arch.barrier(barrier_id=1"
+WRITES, READS = "sX[lane] = mX[row, lane] * 2.0", "mO[row, lane] = sX[31 - lane]"
 PART = "part = mPart[lane]"
 
 
@@ -132,8 +129,10 @@ PART = "part = mPart[lane]"
     "name, edit, kind, texts, how",
     [
         ("Handover", FULL, "race", [WRITES, READS], "between"),
-        ("Handover", FULL, "race", ["lane, warp = cute.arch", READS], ""),  # computes: no warp's log has it
-        ("LastBlock", FENCE, "race", ["mX[block, lane], operator", "mPart[block] = total"], ""),  # both come before it
+        # The first only computes: no warp's log has it.
+        ("Handover", FULL, "race", ["lane, warp = cute.arch", READS], ""),
+        # Both come before it.
+        ("LastBlock", FENCE, "race", ["mX[block, lane], operator", "mPart[block] = total"], ""),
         ("Handover", ARRIVES, "deadlock", [WAITS], "object"),
         ("Handover", ARRIVES, "deadlock", ["number_of_threads=64)  # empty"], ""),
         ("Handover", ARRIVES, "race", [WAITS], ""),

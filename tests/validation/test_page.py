@@ -100,7 +100,8 @@ def test_each_suite_has_a_record_of_all_of_it_that_says_how_it_was_made(name, ne
     assert kept.name == name and kept.checked > 0 and not kept.sample
     assert kept.rows and {len(row) for row in kept.rows} == {len(kept.columns)}
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", kept.date) and {"python", "numpy"} <= set(kept.where)
-    if need == report.RECORDED or kept.program:  # all of its program, or a part, is in the history alone
+    # All of its program, or a part, is in the history alone.
+    if need == report.RECORDED or kept.program:
         assert name in kept.program["command"]
         assert re.fullmatch("[0-9a-f]{40}", kept.program["commit"])
         assert kept.program["commit"][:12] in page.suite(name).html

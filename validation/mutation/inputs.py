@@ -39,7 +39,8 @@ from validation.outputs import Case
 from validation.rows import STREAMING
 
 IGNORED = -100
-MANY_WARPS = (544, 544, 2)  # threads a row, threads a block, blocks a row: 34 warps, that agree in two steps
+# Threads a row, threads a block, blocks a row: 34 warps, that agree in two steps.
+MANY_WARPS = (544, 544, 2)
 
 
 def cases() -> list[Case]:
@@ -218,7 +219,8 @@ class DrawOfRung(Draw):
 
     def parts(self) -> int:
         if hasattr(self.host, "most_parts"):
-            return self.host.parts_of(self.M, 8)  # of a kernel that ships: so many that a block's rows start alike
+            # Of a kernel that ships: so many that a block's rows start alike.
+            return self.host.parts_of(self.M, 8)
         return min(2, self.host.parts_of(self.M, 1)) if hasattr(self.host, "parts_of") else 1
 
     def targets(self, M, N):

@@ -109,7 +109,8 @@ class Locator:
             return [(place, None) for place in places]
         if finding.kind in ("peer not started", "mbarrier not initialised", "early access"):
             return [(None, place) for place in places]
-        if finding.kind in UNORDERED:  # of its lines two are the events'; calls that led to them have no events
+        # Of its lines two are the events'; calls that led to them have no events.
+        if finding.kind in UNORDERED:
             return list(combinations(places, 2))
         return []
 

@@ -32,7 +32,8 @@ from validation.operations.warps import atomic_cases, barrier_cases, reduction_c
 
 RECORD = "operations-h200.json"
 POISON = 0xA5  # every byte of an output that nobody has written
-MAKERS = (float_cases, approximate_cases, integer_cases, conversion_cases, mixed_cases, warp_cases, reduction_cases)
+MAKERS = (float_cases, approximate_cases, integer_cases)
+MAKERS += (conversion_cases, mixed_cases, warp_cases, reduction_cases)
 MAKERS += (atomic_cases, barrier_cases)
 
 

@@ -18,9 +18,8 @@ from validation.operations import vectors as v
 WARP, BLOCK = 32, k.BLOCK
 
 TYPES = "Float64 Float32 Float16 BFloat16 Int64 Int32 Int16 Int8".split()
-STORAGE = {
-    t: (getattr(np, re.sub(r"\D+", "uint", t)), t.lower()) for t in TYPES
-}  # numpy's type of the bits, torch's name
+# numpy's type of the bits, torch's name
+STORAGE = {t: (getattr(np, re.sub(r"\D+", "uint", t)), t.lower()) for t in TYPES}
 
 
 @dataclass(frozen=True)

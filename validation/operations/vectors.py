@@ -58,7 +58,8 @@ class Format:
         """The number, which a Python float holds exactly in every format here."""
         bits = int(bits)
         sign = -1.0 if bits & self.sign else 1.0
-        exponent, mantissa = bits >> self.mantissa & ((1 << self.exponent) - 1), bits & ((1 << self.mantissa) - 1)
+        exponent = bits >> self.mantissa & ((1 << self.exponent) - 1)
+        mantissa = bits & ((1 << self.mantissa) - 1)
         if exponent == (1 << self.exponent) - 1:
             return math.copysign(math.nan, sign) if mantissa else sign * math.inf
         if exponent == 0:
@@ -218,7 +219,8 @@ def edges(format: Format) -> tuple:
     """Bits of zeros, subnormals, the largest and smallest, infinities, NaN, and numbers around 1, of both signs."""
     one = format.encode(1.0)
     positive = [0, 1, (1 << format.mantissa) - 1, 1 << format.mantissa, (1 << format.mantissa) + 1]
-    positive += [one, one + 1, one - 1, format.encode(1.5), format.encode(2.5), format.encode(3.0), format.encode(10.0)]
+    positive += [one, one + 1, one - 1, format.encode(1.5)]
+    positive += [format.encode(2.5), format.encode(3.0), format.encode(10.0)]
     positive += [format.infinity - 1, format.infinity, format.encode(2.0**-10), format.encode(1000.0)]
     return tuple(positive) + tuple(bits | format.sign for bits in positive) + (format.nan, format.nan | format.sign | 5)
 
@@ -227,12 +229,16 @@ def edges(format: Format) -> tuple:
 def rounding_ties() -> tuple:
     """Bits of float32 numbers between two neighbours of float16, of bfloat16 or of the integers."""
     found = []
-    for low in (0x0000, 0x7FFF, 0x8000, 0x8001, 0xFFFF):  # below, at and above half of bfloat16's last place
+    # Below, at and above half of bfloat16's last place.
+    for low in (0x0000, 0x7FFF, 0x8000, 0x8001, 0xFFFF):
         found += [high << 16 | low for high in (0x3F80, 0x3F81, 0x0000, 0x0001, 0x007F, 0x7F7F, 0xC2C7)]
     halves = [1 + 2**-11, 1 + 3 * 2**-11, 1 + 2**-11 + 2**-23, 65504, 65519.996, 65520, 65536]
-    halves += [2.0**-24, 2.0**-25, 2.0**-25 * (1 + 2**-23), 3 * 2.0**-25, 2.0**-14 - 2.0**-25, 2.0**-14]
-    whole = [0.5, 0.99999994, 1.5, 2.5, 127.5, 128.0, 255.5, 256.0, 32767.9, 32768.0, 65535.9, 65536.0, 8388607.5]
-    whole += [2.0**31 - 128, 2.0**31, 2.0**32 - 256, 2.0**32, 2.0**63 - 2.0**39, 2.0**63, 2.0**64 - 2.0**40, 2.0**64]
+    halves += [2.0**-24, 2.0**-25, 2.0**-25 * (1 + 2**-23)]
+    halves += [3 * 2.0**-25, 2.0**-14 - 2.0**-25, 2.0**-14]
+    whole = [0.5, 0.99999994, 1.5, 2.5, 127.5, 128.0, 255.5]
+    whole += [256.0, 32767.9, 32768.0, 65535.9, 65536.0, 8388607.5]
+    whole += [2.0**31 - 128, 2.0**31, 2.0**32 - 256, 2.0**32]
+    whole += [2.0**63 - 2.0**39, 2.0**63, 2.0**64 - 2.0**40, 2.0**64]
     for number in halves + whole:
         found += [F32.encode(float(number)), F32.encode(-float(number))]
     return tuple(found)

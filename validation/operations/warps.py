@@ -31,7 +31,8 @@ from validation.operations.operation import (
 
 # ---- warps ----------------------------------------------------------------------------------------------------------
 
-DISTANCES = np.array([0, 1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 30, 31])  # of the shuffles, a warp each
+# Of the shuffles, a warp each.
+DISTANCES = np.array([0, 1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 30, 31])
 WARPS = len(DISTANCES)
 LANES = np.arange(WARP * WARPS)
 # mask_and_clamp: segments of 32, 16, 8, 4, 2 lanes (the segment mask is 32 - width), then clamps that cut segments short
@@ -95,8 +96,10 @@ def votes():
     halves = np.where(LANES % 32 < 16, 0xFFFF, 0xFFFF0000).astype(np.uint32)
     named = ballots & halves
     x = as_bits("Int32", says)[None]
-    answers = [named, named != 0, named == halves, (named == 0) | (named == halves), x[0][LANES ^ 5]]
-    names = ["vote_ballot_sync", "vote_any_sync", "vote_all_sync", "vote_uni_sync", "shuffle_sync_bfly"]
+    answers = [named, named != 0, named == halves]
+    answers += [(named == 0) | (named == halves), x[0][LANES ^ 5]]
+    names = ["vote_ballot_sync", "vote_any_sync", "vote_all_sync"]
+    names += ["vote_uni_sync", "shuffle_sync_bfly"]
     yield hand_made(
         "half warps", k.HalfWarps(), x, [(f"cute.arch.{n}, half a warp's mask", a) for n, a in zip(names, answers)]
     )

@@ -300,9 +300,7 @@ WANTED = {
     "helper_of_this": "2 * lane",
     "method_of_self": "np.where(lane > 3, 0, -7)",
 }
-TAKEN = write(
-    globals(),
-    """
+TAKEN = write(globals())("""
 # types
 where_with_float = [0]:
     w = cute.where(v > 0.0, v, 0.0)
@@ -537,13 +535,10 @@ counter_bound_before = 20:
     for k in cutlass.range_constexpr(6):
         total += 1.0
     out[cute.arch.thread_idx()[0]] = total + x[i] + k
-""",
-)
+""")
 
 
-write(
-    globals(),
-    """
+write(globals())("""
 # any and all
 # tensors rebound where lanes part
 # lists, dicts and objects changed where lanes part
@@ -589,13 +584,10 @@ cluster16(x, out, iters: cutlass.Int32) @launched(32, blocks=16, cluster=16, pas
             stage = cutlass.Int32(0)
             phase = phase ^ 1
     out[rank * 32 + tidx] = total
-""",
-)
+""")
 
 
-REFUSED = write(
-    globals(),
-    """
+REFUSED = write(globals())("""
 # types
 where_mixed:
     w = cute.where(v > 0.0, v.to(cutlass.BFloat16), v)
@@ -723,8 +715,7 @@ counter_after_loop:
     for i in range(4):
         out[i] = x[i]
     out[0] = x[i]
-""",
-)
+""")
 REFUSED += "method_of_a_local list_through_helper kernel_gets_text kernel_gets_function".split()
 REFUSED += "default_is_dynamic kernel_of_this host_of_this".split()
 TAKEN += "grid_stride kernel_gets_text_as_constexpr renamed_constexpr helper_of_this method_of_self".split()

@@ -26,9 +26,7 @@ def _changed(given: cutlass.Array) -> cutlass.Array:
     return made
 
 
-made = write(
-    globals(),
-    """
+made = write(globals(), host="")("""
 _copied(atom: cute.CopyAtom, source, out, *, waits):
     s = smem.allocate_tensor(Float32, cute.make_layout((8, 32), stride=(32, 1)), 128)
     bar = smem.allocate_array(Int64, 1)
@@ -90,9 +88,7 @@ _stored(atom: cute.CopyAtom, target, x, *, acquires):
             stores.producer_acquire()
         cute.arch.sync_warp()
     stores.producer_tail()
-""",
-    host="",
-)
+""")
 _copied, _boxed, _stored = map(globals().get, made)
 
 
@@ -129,9 +125,7 @@ def stored(x: cute.Tensor, out: cute.Tensor, acquires: Constexpr = True):
     _stored(atom, target, x, acquires).launch(grid=(1, 1, 1), block=(32, 1, 1))
 
 
-write(
-    globals(),
-    '''
+write(globals())('''
 arrays:
     mine = cutlass.Array(Float32, 4, space=cutlass.AddressSpace.rmem)
     for i in cutlass.range_constexpr(4):
@@ -309,5 +303,4 @@ matrices @launched(32, preferred_smem_carveout=50):
     for i in cutlass.range_constexpr(4):
         out[i, t] = four[i]
     out[4, t] = primitives.ldmatrix(shared.data_ptr() + 4 * (t % 8), 1, primitives.MMALayout.COL)
-''',
-)
+''')

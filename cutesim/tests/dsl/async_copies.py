@@ -6,9 +6,7 @@ import cutlass.cute as cute
 from .hosts import one_warp
 from .written import write
 
-write(
-    globals(),
-    '''
+write(globals())('''
 partly_off(mX, mO, *, below):
     """One row of 32 floats over sevens with cp.async, which is on for the lanes below `below`."""
     sX = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Float32, cute.make_layout((1, 32)), 16)
@@ -22,5 +20,4 @@ partly_off(mX, mO, *, below):
     cute.arch.cp_async_commit_group()
     cute.arch.cp_async_wait_group(0)
     mO[0, tidx] = sX[0, tidx]
-''',
-)
+''')

@@ -89,19 +89,14 @@ class Forgetful:
 forgotten_in_init = Forgetful()
 
 
-write(
-    globals(),
-    """
+write(globals())("""
 operators = 10: out[tidx] = Float32(SCALED * 2 + SCALED[1] + len(SCALED))
 with_a_number(x, n: Int32) @launched(32, passing=True):
     t, _, _ = thread_idx()
     if t < n:
         x[t] = Float32(size(x))
-""",
-)
-MISTAKES = write(
-    globals(),
-    """
+""")
+MISTAKES = write(globals())("""
 unknown_name: x[tidx] = Float32(thread)
 too_many_arguments: x[tidx] = reader_helper(1.0, 2.0, 3.0)
 nested_with_none:
@@ -143,12 +138,9 @@ two_fragments:
             rB[i] = x[tidx]
     both = rA.load() + rB.load()
     out[tidx] = both.reduce(cute.ReductionOp.ADD, init_val=0.0, reduction_profile=0)
-""",
-)
+""")
 MISTAKES += "never_launched an_argument_short forgotten_in_init copy_kernel host_leaves_the_tensor host_asks_for_its_thread".split()
-LACKING = write(
-    globals(),
-    """
+LACKING = write(globals())("""
 missing_plus_number: x[tidx] = cute.no_such_thing + 1.0
 number_below_missing: x[tidx] = Float32(tidx < cute.no_such_thing)
 number_of_missing: x[tidx] = Float32(cute.no_such_thing)
@@ -174,5 +166,4 @@ unknown_argument:
     cute.arch.barrier(1)
     out[tidx] = x[tidx]
 pointer_operator: out[0] = cute.make_tensor(x.iterator @ 1, 1)[0]
-""",
-)
+""")

@@ -41,9 +41,7 @@ def copied(x, out, guarded, first, bits):
         cute.copy(atom, tXrX, tXgO)
 
 
-OVERRUN = write(
-    globals(),
-    """
+OVERRUN = write(globals())("""
 element(x, out, *, guarded) @two_rows:
     row, _, _ = cute.arch.block_idx()
     limit = x.shape[1] if cutlass.const_expr(guarded) else 32
@@ -84,13 +82,10 @@ atomically(x, out, *, guarded) @two_rows:
     if tidx < limit:
         place = cute.domain_offset((row, tidx), out)
         cute.arch.atomic_add(place.iterator, x[row, 0])
-""",
-)
+""")
 
 
-write(
-    globals(),
-    '''
+write(globals())('''
 tiled_from_column_1(x, out, *, guarded) @two_rows: copied(x, out, guarded, 1, 128)
 # where the coordinates are given up, or wrap as CuTe says: nothing may be reported
 flat:
@@ -108,5 +103,4 @@ one_row_for_all:
     for row in range(out.shape[0]):
         for col in range(tidx, out.shape[1], 32):
             last[-row, col] = weight[row, col]
-''',
-)
+''')

@@ -62,9 +62,7 @@ class Exchange:
         return total
 
 
-write(
-    globals(),
-    '''
+write(globals())('''
 reads_early(mNext, mO, steps: cutlass.Int32) @launched(32, blocks=2, cluster=2, passing=True):
     """Block 1 sends 8 to block 0 after `steps` loads in a chain; block 0 reads its slot, where 7 stood, before and after the wait.
 
@@ -128,5 +126,4 @@ leaves(out, *, by='block', reads=False) @launched(64, blocks=2, cluster=2):
             cute.autovec_copy(theirs, cute.make_tensor(out.iterator + tidx, cute.make_layout(1)))
         else:
             out[tidx] = 2.0
-''',
-)
+''')

@@ -13,9 +13,7 @@ def of_warps(kernel):
     return lambda warps, *constants: launched(32 * warps)(kernel)(warps, *constants)
 
 
-write(
-    globals(),
-    """
+write(globals())("""
 of_groups(x, *, width, largest=False):
     value = Float32(tidx)
     if cutlass.const_expr(largest):
@@ -66,5 +64,4 @@ twice(x) @launched(64):
         if tidx % 32 == 0:
             buffer[tidx // 32] = value
         value = buffer[0]
-""",
-)
+""")

@@ -23,9 +23,7 @@ KNOWN = {
 
 
 # what the compiler fails at
-REFUSED = write(
-    globals(),
-    """
+REFUSED = write(globals(), known=KNOWN)("""
 a_sum: out[t] = (a.bitcast(Float8E4M3FN) + a.bitcast(Float8E4M3FN)).bitcast(Uint8)
 a_sum_of_vectors: four.store(v + v)
 of_two_formats: out[t] = Uint8(Int32(a.bitcast(Float8E4M3FN) * a.bitcast(Float8E5M2)))
@@ -42,12 +40,8 @@ to_an_integer: out[t] = Uint8(a.bitcast(Float8E4M3FN).to(Int32))
 to_the_other_format: out[t] = a.bitcast(Float8E4M3FN).to(Float8E5M2).bitcast(Uint8)
 stored_without_conversion: cute.recast_tensor(out, Float8E4M3FN)[t] = Float32(a)
 a_vector_without_conversion: four.store(cute.full((4,), 1.0, Float32))
-""",
-    known=KNOWN,
-)
-TAKEN = write(
-    globals(),
-    """
+""")
+TAKEN = write(globals(), known=KNOWN)("""
 chosen_by_a_condition:
     r = Float8E4M3FN(1.0)
     if t > 3:
@@ -56,12 +50,8 @@ chosen_by_a_condition:
 where: four.store(cute.where(cute.full((4,), t > 3, Boolean), v, v))
 with_a_wider_type: out[t] = Uint8(Int32(a.bitcast(Float8E4M3FN) * BFloat16(2.0) + Float32(t)))
 a_maximum_of_another_type: out[t] = Uint8(Int32(max(a.bitcast(Float8E5M2).to(Float64), Float64(1.0))))
-""",
-    known=KNOWN,
-)
-write(
-    globals(),
-    '''
+""")
+write(globals())('''
 rounded(x, one, four, *, dtype) @launched(256, blocks="cute.size(x) // 1024"):
     """Each of 32 x n numbers of x as bytes of a type, one by one and four at a time."""
     place = cute.arch.block_idx()[0] * 256 + tidx
@@ -107,5 +97,4 @@ assembled:
     out[2, t] = _pairs("{ .reg .b16 p; cvt.rn.satfinite.e5m2x2.f16x2 p, $1; cvt.u32.u16 $0, p; }", "=r,r", halves)
     out[3, t] = _pairs("cvt.rn.relu.bf16x2.f32 $0, $2, $1;", "=r,f,f", a, b)
     out[4, t] = _pairs("{ .reg .b16 p; mov.b32 {_, p}, $1; cvt.u32.u16 $0, p; }", "=r,r", halves)
-''',
-)
+''')

@@ -65,11 +65,8 @@ def rows_decide(x: cute.Tensor, out: cute.Tensor):
         persistent_kernel(x, out, 1).launch(grid=[grid, 1, 1], block=[128, 1, 1])
 
 
-write(
-    globals(),
-    """
+write(globals())("""
 fragment(x):
     rX = cute.make_rmem_tensor(x[0, None].shape, x.element_type)
     rX.fill(0.0)
-""",
-)
+""")

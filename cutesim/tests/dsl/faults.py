@@ -7,9 +7,7 @@ from cutlass import Float32, Int32, Int64
 from .hosts import Constexpr, launched
 from .written import write
 
-FAULTS = write(
-    globals(),
-    '''
+FAULTS = write(globals())('''
 shuffle_as_barrier(x, out, *, bug) @launched(32):
     """A shuffle where a sync_warp is needed."""
     s = smem.allocate_tensor(Float32, cute.make_layout(32), 16)
@@ -108,5 +106,4 @@ exits_too_early(x, out, *, bug) @launched(32, blocks=2, cluster=2):
     if cutlass.const_expr(not bug):
         cute.arch.mbarrier_wait(mbar, 0)
     out[rank * 32 + tidx] = value
-''',
-)
+''')

@@ -6,7 +6,7 @@ import cutlass
 import cutlass.cute as cute
 
 from . import language
-from .hosts import Constexpr, launched, one_warp
+from .hosts import Constexpr, initialise, launched, one_warp
 from .written import write
 
 
@@ -57,9 +57,7 @@ def handed_over(kernel):
     return host
 
 
-made = write(
-    globals(),
-    """
+made = write(globals(), host="")("""
 double: out[tidx] = 2 * x[tidx]
 idle(): cute.arch.griddepcontrol_launch_dependents()
 add(x, y, order: Constexpr):
@@ -77,9 +75,7 @@ scale(x, w, y, out, early: Constexpr):
         x[tidx] = 0.0
     cute.arch.griddepcontrol_wait()
     out[tidx] = factor * y[tidx]
-""",
-    host="",
-)
+""")
 double, idle, add, scale = map(globals().get, made)
 
 
@@ -119,9 +115,7 @@ def rotated_twice(value, sX, tidx):
 
 same_name = SameName()
 WANTED = {"same_name": "3 * lane"}
-TAKEN = write(
-    globals(),
-    """
+TAKEN = write(globals())("""
 bf16_times_int = 257 * lane: out[tidx] = cutlass.Float32(x[tidx].to(cutlass.BFloat16) * 257)
 helper_of_a_module = 2 * lane + 1: out[tidx] = language.twice_and_one(x[tidx])
 swap_registers = lane:
@@ -135,13 +129,10 @@ swap_registers = lane:
 comprehension_range = 3 * lane:
     parts = [x[tidx] * float(k) for k in range(3)]
     out[tidx] = parts[0] + parts[1] + parts[2]
-""",
-)
+""")
 
 
-write(
-    globals(),
-    '''
+write(globals())('''
 narrow: out[tidx] = cutlass.Int32(cutlass.Int8(x[tidx]))
 runs_apart @launched(64):
     out[tidx] = x[tidx] + 1.0
@@ -203,10 +194,7 @@ past_the_buffer:
     out[tidx] = x[tidx]
 misses_a_phase:
     mbar = cutlass.memory.SmemAllocator().allocate_array(cutlass.Int64, 1)
-    if tidx == 0:
-        cute.arch.mbarrier_init(mbar, 32)
-        cute.arch.mbarrier_init_fence()
-    cute.arch.barrier()
+    initialise(mbar, 32)
     for turn in cutlass.range_constexpr(2):
         cute.arch.mbarrier_arrive(mbar)
     cute.arch.mbarrier_wait(mbar, 0)
@@ -527,8 +515,7 @@ gathers(count, out) @launched(32, blocks=10):
             seen = cute.arch.load(count.iterator, cutlass.Int32, sem="acquire", scope="gpu")
         if cute.arch.block_idx()[0] == 0:
             out[0] = seen
-''',
-)
+''')
 
 
 @cute.jit

@@ -24,9 +24,7 @@ def nothing(x: cute.Tensor):
     x[0] = 1
 
 
-write(
-    globals(),
-    '''
+write(globals())('''
 raised(flag, d, out, *, release='gpu', acquire='gpu', word='store', sync=True, order='release') @launched(32, blocks=2):
     """Block 0 writes d and sets a flag, block 1 waits for it and reads d; each side with a scope, or a fence of gpu scope."""
     if block == 0:
@@ -176,5 +174,4 @@ counted(out, *, enough) @launched(64):
             seen = cute.arch.atomic_or(count.iterator, Int32(0))
         cute.arch.fence_acq_rel_cta()
         out[0] = words[31]
-''',
-)
+''')

@@ -54,9 +54,7 @@ def leading(x: cute.Tensor):
     print(LayoutEnum.from_tensor(x).name, LayoutEnum.from_tensor(x).is_k_major_a())
 
 
-write(
-    globals(),
-    """
+write(globals())("""
 bits:
     a, b = x[t], x[31 - t]
     out[0, t] = Int32(cute.arch.prmt(a, b, 0x9706))
@@ -126,5 +124,4 @@ dynamic(out) @launched(32, smem=256):
     room[t] = t + cute.arch.dynamic_smem_size()
     cute.arch.barrier()
     out[t] = room[31 - t]
-""",
-)
+""")

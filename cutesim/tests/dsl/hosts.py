@@ -52,3 +52,13 @@ def launched(threads, blocks=1, cluster=None, passing=False, **options):
 
 
 one_warp = launched(32)
+
+
+@cute.jit
+def initialise(mbar, count: Constexpr):
+    """An mbarrier of so many arrivals, which the whole block may use after this."""
+    tid, _, _ = cute.arch.thread_idx()
+    if tid == 0:
+        cute.arch.mbarrier_init(mbar, count)
+        cute.arch.mbarrier_init_fence()
+    cute.arch.barrier()

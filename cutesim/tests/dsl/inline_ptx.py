@@ -4,7 +4,7 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Int32
 
-from .hosts import Constexpr, launched, one_warp
+from .hosts import Constexpr, initialise, launched, one_warp
 from .written import write
 
 POLICY = "createpolicy.fractional.L2::evict_last.b64 {$w0};"
@@ -76,9 +76,7 @@ def vector_of(tensor, size, shift=0):
 two_warps = launched(64, blocks="x.shape[0]")
 
 
-write(
-    globals(),
-    '''
+write(globals())('''
 vectors(x, out, *, dtype, words, how, limit=None, shift=0, fill=0.0) @two_warps:
     """A vector of words a thread. Threads from `limit` on load nothing and write `fill`; `shift` moves a load by elements."""
     size = words * 32 // dtype.width
@@ -133,10 +131,7 @@ bulk_rows(x, out, *, N, how, wait=True, shift=0) @two_warps:
     smem = cutlass.memory.SmemAllocator()
     mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
     s = smem.allocate_tensor(cutlass.Float32, cute.make_layout(N), byte_alignment=128)
-    if tidx == 0:
-        cute.arch.mbarrier_init(mbar, 1)
-        cute.arch.mbarrier_init_fence()
-    cute.arch.barrier()
+    initialise(mbar, 1)
     source = cute.local_tile(cute.domain_offset((0, shift), x), (1, N), (row, 0))[0, None]
     if warp == 0:
         with cute.arch.elect_one():
@@ -159,5 +154,4 @@ given(x, out, *, text, types=(), args=(), options=()):
     known = {"x": x.iterator, "smem": s.iterator, "policy": evict_last(), "nine": Int32(9), "sixteen": cutlass.Int64(16)}
     arguments = [known[name] for name in args]
     cute.arch.inline_ptx(text, write_only_types=list(types), read_only_args=arguments, **dict(options))
-''',
-)
+''')

@@ -82,9 +82,7 @@ def negated(v):
 
 
 WANTED = {"two_kernels": "4 * lane"}
-TAKEN = write(
-    globals(),
-    """
+TAKEN = write(globals())("""
 clamp_at_ten = np.minimum(lane, 10):
     value = x[tidx]
     if value > 10.0:
@@ -132,13 +130,10 @@ layout_of_the_block = [16, 18, 20, 22, *[-7] * 4, *[8] * 4]:
         grid = cute.make_tensor(x.iterator, cute.make_layout((rows, 2), stride=(rows - 2, 16)))
         out[tidx] = grid[tidx, 1]
         out[tidx + 8] = cutlass.Float32(cute.size(grid))
-""",
-)
+""")
 
 
-write(
-    globals(),
-    """
+write(globals())("""
 floor_divide: out[tidx] = x[tidx] // 4
 remainder: out[tidx] = x[tidx] % 4
 prints:
@@ -146,13 +141,10 @@ prints:
         cute.printf("thread {} has {}", tidx, x[tidx])
 # refused
 applied(x, out, helper: cutlass.Constexpr) @launched(32, passing=True): out[tidx] = helper(x[tidx])
-""",
-)
+""")
 
 
-ONLY_WHEN_RUN = write(
-    globals(),
-    """
+ONLY_WHEN_RUN = write(globals())("""
 vector_past_the_end: out[tidx] = cute.make_tensor(x.iterator, cute.make_layout(4)).load()[tidx % 5]
 guard_by_and:
     if tidx < 31 and x[tidx + 1] > 0.0:  # here: the right side runs for every lane
@@ -182,13 +174,10 @@ endless @two_blocks:
 forever @two_blocks:
     while True:  # here
         pass
-""",
-)
+""")
 
 
-REFUSED = write(
-    globals(),
-    """
+REFUSED = write(globals())("""
 # refused
 type_changes @two_blocks:
     s = 0
@@ -216,13 +205,10 @@ breaks @two_blocks:
         out[tidx] = x[tidx]
 with_plain_if @two_blocks: out[tidx] = plain_if(x[tidx])
 with_plain_constexpr @two_blocks: out[tidx] = plain_constexpr(x[tidx])
-""",
-)
+""")
 
 
-LACKING = write(
-    globals(),
-    """
+LACKING = write(globals())("""
 # refused
 unknown_name: cute.arch.issue_clc_query(x)
 layout_of_each_thread:
@@ -242,7 +228,6 @@ sets_a_global:
     tidx, _, _ = cute.arch.thread_idx()
     last = x[tidx]
     out[tidx] = last
-""",
-)
+""")
 ONLY_WHEN_RUN += ["too_many_threads"]
 TAKEN += ["two_kernels"]

@@ -5,7 +5,7 @@ import cutlass.cute as cute
 from cutlass import utils
 from cutlass.cute import typing
 
-from .hosts import Constexpr, launched, one_warp
+from .hosts import Constexpr, initialise, launched, one_warp
 from .written import write
 
 
@@ -114,9 +114,7 @@ def prints_apart():
     print("b", 2)
 
 
-TAKEN = write(
-    globals(),
-    '''
+TAKEN = write(globals())('''
 spaces = x[:32] + 700:
     """Whether memory is where AddressSpace says, and hints that change nothing."""
     s = cutlass.memory.SmemAllocator().allocate_tensor(cutlass.Int32, cute.make_layout(32), 16)
@@ -246,10 +244,7 @@ expected_apart = x:
     """x (128,) to out (128,) by a bulk copy whose bytes are expected before the arrival, polled with try_wait."""
     mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
     s = smem.allocate_tensor(cutlass.Int32, cute.make_layout(128), byte_alignment=128)
-    if tidx == 0:
-        cute.arch.mbarrier_init(mbar, 1)
-        cute.arch.mbarrier_init_fence()
-    cute.arch.barrier()
+    initialise(mbar, 1)
     load = cute.make_copy_atom(cute.nvgpu.cpasync.CopyBulkG2SOp(), cutlass.Int32)
     with cute.arch.elect_one():
         cute.arch.mbarrier_expect_tx(mbar, 512)
@@ -264,10 +259,7 @@ polled @launched(64) = x[31::-1]:
     """Warp 0 polls with test_wait until warp 1 has written and arrived; out (32,) is x, reversed."""
     mbar = smem.allocate_array(cutlass.Int64, 1, byte_alignment=8)
     s = smem.allocate_tensor(cutlass.Int32, cute.make_layout(32), byte_alignment=16)
-    if tidx == 0:
-        cute.arch.mbarrier_init(mbar, 32)
-        cute.arch.mbarrier_init_fence()
-    cute.arch.barrier()
+    initialise(mbar, 32)
     if tidx < 32:
         done = cute.arch.mbarrier_test_wait(mbar, 0)
         while not done:
@@ -276,20 +268,14 @@ polled @launched(64) = x[31::-1]:
     else:
         s[tidx - 32] = x[tidx - 32]
         cute.arch.mbarrier_arrive(mbar)
-''',
-)
+''')
 
 
-write(
-    globals(),
-    '''
+write(globals())('''
 polls_for_ever:
     """Nobody arrives: the loop does not end."""
     mbar = cutlass.memory.SmemAllocator().allocate_array(cutlass.Int64, 1, byte_alignment=8)
-    if tidx == 0:
-        cute.arch.mbarrier_init(mbar, 1)
-        cute.arch.mbarrier_init_fence()
-    cute.arch.barrier()
+    initialise(mbar, 1)
     done = cute.arch.mbarrier_test_wait(mbar, 0)
     while not done:
         done = cute.arch.mbarrier_test_wait(mbar, 0)
@@ -329,6 +315,5 @@ one_launched_early(x, out, how: Constexpr) @launched(64, use_pdl=True, passing=T
             cute.arch.barrier(barrier_id=0, number_of_threads=64)
     else:
         out[tidx] = x[tidx]
-''',
-)
+''')
 REFUSED = ["largest_of_integers"]

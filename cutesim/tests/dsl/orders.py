@@ -6,7 +6,7 @@
 import cutlass
 import cutlass.cute as cute
 
-from .hosts import Constexpr
+from .hosts import Constexpr, initialise
 from .written import write
 
 
@@ -22,19 +22,7 @@ def launched(kernel, warps=2, blocks=1, cluster=None):
     return host
 
 
-@cute.jit
-def initialise(mbar, count: cutlass.Constexpr):
-    """An mbarrier of so many arrivals, which the whole block may use after this."""
-    tid, _, _ = cute.arch.thread_idx()
-    if tid == 0:
-        cute.arch.mbarrier_init(mbar, count)
-        cute.arch.mbarrier_init_fence()
-    cute.arch.barrier()
-
-
-write(
-    globals(),
-    '''
+write(globals(), parameters="x", host="")('''
 sleeper(x, *, says_so_first):
     """Warp 0 looks whether there is work and, if not, sleeps; warp 1 puts work there and wakes a sleeper. Where warp 0 says
     that it sleeps only after it has looked, warp 1 may come between the two, and nobody wakes warp 0."""
@@ -144,10 +132,7 @@ overtaken:
     """Two of three arrivals complete the phase: whose is the third depends on the order."""
     mbar = smem.allocate_array(cutlass.Int64, 1)
     tid, _, _ = cute.arch.thread_idx()
-    if tid == 0:
-        cute.arch.mbarrier_init(mbar, 2)
-        cute.arch.mbarrier_init_fence()
-    cute.arch.barrier()
+    initialise(mbar, 2)
     if tid % 32 == 0:
         cute.arch.mbarrier_arrive(mbar)
         if tid > 0:
@@ -222,10 +207,7 @@ lost_update:
     if tid % 32 == 0:
         old = cute.arch.atomic_or(x.iterator, cutlass.Int32(0))
         cute.arch.atomic_exch(x.iterator, old + 1)
-''',
-    parameters="x",
-    host="",
-)
+''')
 # Kernels by their names, with their constants.
 wakes_too_early, sleeps_safely = ("sleeper", False), ("sleeper", True)
 flag_without_fence, spin_for_ever, named_once = ("flag", False), ("spin", False), ("named", True)

@@ -11,7 +11,7 @@ from cutlass.base_dsl import enums, typing
 from cutlass.cutlass_dsl import dsl_user_op
 from cutlass.experimental import primitives
 
-from .hosts import Constexpr, launched, one_warp
+from .hosts import Constexpr, initialise, launched, one_warp
 from .written import write
 
 T = cutlass_dsl.T
@@ -248,9 +248,7 @@ def fence(fences, where):
         cute.arch.fence_acq_rel_gpu()
 
 
-write(
-    globals(),
-    '''
+write(globals())('''
 swap @launched(32, blocks=2, cluster=2):
     """Two blocks of a cluster exchange 2 ^ x."""
     box = smem.allocate_tensor(Float32, cute.make_layout(32))
@@ -446,10 +444,7 @@ stages(x, out, *, kind, handles=False, releases=True, early="", meets=True) @lau
 half_arrive(x) @launched(64):
     """Half of those that an mbarrier counts arrive at it, and all wait."""
     mbar = cutlass.memory.SmemAllocator().allocate_array(cutlass.Int64, 1)
-    if tidx == 0:
-        cute.arch.mbarrier_init(mbar, 64)
-        cute.arch.mbarrier_init_fence()
-    cute.arch.barrier()
+    initialise(mbar, 64)
     if tidx < 32:
         cute.arch.mbarrier_arrive(mbar)
     cute.arch.mbarrier_wait(mbar, 0)
@@ -486,17 +481,13 @@ print_sizes() @launched(64):
     print(Storage.size_in_bytes(), Inner.size_in_bytes(), storage.wide.data_ptr().value_type)
     for i in cutlass.range_constexpr(2):
         print("pass", i)
-''',
-)
-LACKING = write(
-    globals(),
-    """
+''')
+LACKING = write(globals())("""
 ask_the_clock: x[0] = Float32(clock())
 unknown:
     cute.make_cotiled_copy(1, 2, 3)
     cute.arch.clock64()
     helper(x)
-""",
-)
+""")
 TAKEN = "lambdas_of_one_line coordinates_of_one_mode".split()
 TAKEN += "divided_by_one_mode counted_when_it_runs".split()

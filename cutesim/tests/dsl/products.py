@@ -29,9 +29,7 @@ def tiled_of(kind):
 WARP_KINDS = ("f16", "k8", "tf32", "thread")
 
 
-made = write(
-    globals(),
-    """
+made = write(globals(), host="")("""
 _show(a, b, c, tiled: cute.TiledMma, *, kind):
     thread = tiled.get_slice(t)
     tCgA, tCgB, tCgC = thread.partition_A(a), thread.partition_B(b), thread.partition_C(c)
@@ -117,9 +115,7 @@ _written(a, b, c, tiled: cute.TiledMma, layout_a: cute.ComposedLayout, layout_b:
         tCgC[i] = acc[i]
 _nothing(x):
     x[0, 0] = Float32(0.0)
-""",
-    host="",
-)
+""")
 _show, _product, _matrices, _written, _nothing = map(globals().get, made)
 
 

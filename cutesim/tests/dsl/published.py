@@ -171,9 +171,7 @@ def cast_pointers(x: cute.Tensor, out: cute.Tensor):
     cast_pointers_kernel(x, out).launch(grid=[1, 1, 1], block=[32, 1, 1])
 
 
-write(
-    globals(),
-    '''
+write(globals())('''
 two_views:
     layout = swizzled((16, 32), (0, 1))
     @cute.struct
@@ -226,5 +224,4 @@ states(out, stepping: Int32) @launched(64, passing=True):
     leaping.leap(tidx)
     leaping.advance()
     out[1, tidx], out[2, tidx], out[3, tidx] = leaping.count, leaping.index, leaping.phase
-''',
-)
+''')

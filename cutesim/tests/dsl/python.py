@@ -244,9 +244,7 @@ WATCHING = Watching()
 HOLDER = operator.itemgetter(cutlass.Int32)
 
 
-write(
-    globals(),
-    """
+write(globals(), parameters="out")("""
 containers = [44, 44, 573, 3, 5, 0, 1, 8, 3, 3, 70, 1, 1, 7]:
     mine = out.element_type
     out[0] = Int32(WIDTHS.get(mine, 1))
@@ -312,14 +310,10 @@ decorators:
     out[6, t] = doubled(t)
 counts: out[0] = Int32(fresh() * 100 + fresh())
 holder: out[0] = Int32(HOLDER({out.element_type: 3}))
-""",
-    parameters="out",
-)
+""")
 
 
-LACKING = write(
-    globals(),
-    """
+LACKING = write(globals(), parameters="out")("""
 decorator_between: out[0] = Int32(between(3))
 of_dict: out[0] = Int32(OF_DICT.get(out.element_type, 1))
 iterator: out[0] = Int32(next(ITERATOR) is out.element_type)
@@ -337,16 +331,12 @@ unknown_default: out[0] = Int32(getattr(cutlass, "Float99", None) is None)
 operator_of_a_class: out[0] = Int32(Base.__eq__(MINE, MINE))
 deep: out[0] = Int32(copy.deepcopy([MINE])[0].k)
 local_names: out[0] = Int32(len(locals()))
-""",
-    parameters="out",
-)
+""")
 
 
 # ---- what Python's own operators make of numbers, known and unknown ones ----
 
-write(
-    globals(),
-    """
+write(globals(), parameters="out")("""
 rounded:
     a, b, c, d, e, f = (Float32(-1.25) * 0.3 for _ in range(6))
     if t < 40:
@@ -365,12 +355,8 @@ rounded:
     e = cute.arch.fmin(e, 0.1) * 0.3
     f = cute.arch.shuffle_sync(f * 0.3, 0)
     out[0], out[1], out[2], out[3], out[4], out[5] = a, b + 0.1, c + 0.1, d, e + 0.1, f + 0.1
-""",
-    parameters="out",
-)
-write(
-    globals(),
-    '''
+""")
+write(globals(), parameters="a, b, f, out")('''
 chosen:
     i, j, x = a[t], b[t], f[t]
     out[0, t] = Float32(i or j)
@@ -430,14 +416,10 @@ carried:
     out[4] = x * 0.3 + 0.1
     out[5] = (Float32(-1.25) * 0.3) * 0.3 + 0.1
     out[6] = Float32((n - 8) % 3 + pair[0])
-''',
-    parameters="a, b, f, out",
-)
+''')
 
 
-REFUSED = write(
-    globals(),
-    """
+REFUSED = write(globals(), parameters="a, b, f, out")("""
 counted:
     n = 2
     if a[t] > 3:
@@ -453,14 +435,10 @@ negated_constant: out[0] = Int32(-Boolean(True))
 any_of_a_text: out[0] = Int32(any([a[0] > 3, "a"]))
 to_a_power: out[0] = Int32(10000.0 ** f[t])
 plus_itself: out[0] = +a[t]
-""",
-    parameters="a, b, f, out",
-)
+""")
 
 
-LACKING_OF_NUMBERS = write(
-    globals(),
-    '''
+LACKING_OF_NUMBERS = write(globals(), parameters="a, b, f, out")('''
 tuples: out[0] = Int32((a[0], 1) < (b[0], 1))
 power_of_integers: out[0] = a[t] ** b[t]
 too_large: out[0] = Int32(3e9)
@@ -468,6 +446,4 @@ uneven:
     """(2,4):(3,5), says the DSL, which has 5 at 2, where the composition has 7."""
     out[0] = cute.size(cute.composition(cute.make_layout((4, 6), stride=(1, 5)), cute.make_layout(8, stride=3)))
 inverted: out[0] = cute.size(cute.right_inverse(cute.make_layout(4, stride=-1)))
-''',
-    parameters="a, b, f, out",
-)
+''')

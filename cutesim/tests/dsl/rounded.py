@@ -7,9 +7,7 @@ from cutlass import BFloat16, Float32, Int32
 from .hosts import one_warp
 from .written import write
 
-write(
-    globals(),
-    '''
+write(globals())('''
 variance(x, out, *, two_pass, divisor=32.0):
     """The variance of 32 numbers: of what is left of each, or as the mean square less the squared mean; with a wrong divisor."""
     value = x[t]
@@ -48,5 +46,4 @@ way(x, out, *, how):
         out[t] = Float32(Int32(third))
     else:
         out[t] = third
-''',
-)
+''')

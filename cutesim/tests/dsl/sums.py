@@ -8,9 +8,7 @@ import cutlass.cute as cute
 from .formulas import reduced
 from .written import write
 
-write(
-    globals(),
-    '''
+write(globals(), parameters="mX, mO", host="")('''
 in_a_chain:
     if lane == 0:
         total = cutlass.Float32(0.0)
@@ -34,10 +32,7 @@ beside_a_neighbour:
 by_atomics:
     """Sums of columns, row after row as they come."""
     cute.arch.atomic_add(mO.iterator + lane, mX[block, lane])
-''',
-    parameters="mX, mO",
-    host="",
-)
+''')
 
 
 def of_rows(kernel, of_few=None):

@@ -29,9 +29,7 @@ def parted(atom, s, g, rank=0, blocks=1):
     return cpasync.tma_partition(atom, rank, blocks, cute.group_modes(s, 0, 2), cute.group_modes(g, 0, 2))
 
 
-made = write(
-    globals(),
-    """
+made = write(globals(), host="")("""
 _doubled(load: cute.CopyAtom, source, store: cute.CopyAtom, target, *, kind, tile, fault):
     bm, bn, _ = cute.arch.block_idx()
     warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
@@ -110,9 +108,7 @@ _show_parts(atom: cute.CopyAtom, source, layout: cute.ComposedLayout, *, tile, n
     for coord, blocks in ((0, 1), (1, 2)):
         parts = parted(atom, s, g, coord, blocks)
         print(name, coord, parts[0].layout, parts[1].layout)
-""",
-    host="",
-)
+""")
 _doubled, _shared_row, _summed, _show_parts = map(globals().get, made)
 
 
@@ -161,12 +157,9 @@ def show_parts(x: cute.Tensor, name: Constexpr, k_major: Constexpr, tile: Conste
     _show_parts(atom, source, layout, tile, name).launch(grid=1, block=32)
 
 
-write(
-    globals(),
-    """
+write(globals())("""
 show_masks(out) @launched(8):
     blocks = cute.make_layout((1, 2, 4, 1))
     out[0, t] = Int32(cpasync.create_tma_multicast_mask(blocks, (0, t % 2, t // 2 % 4, 0), mcast_mode=1))
     out[1, t] = Int32(cute.make_layout_image_mask(blocks, (0, t % 2, t // 2 % 4, 0), mode=2))
-""",
-)
+""")

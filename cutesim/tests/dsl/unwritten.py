@@ -11,9 +11,7 @@ FLOATS_AND_INTEGERS = (Float32, cutlass.Float16, cutlass.BFloat16, Int32)
 FLOATS_AND_INTEGERS += (cutlass.Int64, cutlass.Int16, cutlass.Uint32)
 
 
-write(
-    globals(),
-    '''
+write(globals())('''
 shared_slots(x, out, *, least=False, guarded=False) @launched(64):
     """A maximum or minimum over 32 slots in shared memory, of which two have been written."""
     tidx, warp, lane = cute.arch.thread_idx()[0], cute.arch.warp_idx(), cute.arch.lane_idx()
@@ -60,5 +58,4 @@ flagged(out, *, looked_for, guarded=False):
         cute.arch.sync_warp()
     if flag[0] == looked_for:  # here
         out[0] = 1
-''',
-)
+''')

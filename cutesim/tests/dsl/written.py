@@ -17,6 +17,7 @@ line. Behind = stands what `out` holds afterwards, for test_written.
 import ast
 import linecache
 import re
+from functools import partial
 from textwrap import dedent
 
 KNOWN = {
@@ -43,12 +44,16 @@ def signature(parameters: str) -> str:
     return ", ".join(names + typed)
 
 
-def write(module: dict, text: str, parameters="x, out", host="one_warp", known=None) -> list:
-    """Put the kernels of a text into a module, whose other names they use, and return their names.
+def write(module: dict, parameters="x, out", host="one_warp", known=None):
+    """What puts the kernels of a text into a module, whose other names they use, and returns their names.
 
     A report gives the lines of what is made of them. What they should write, where the text says it, is in the module's `WANTED`.
     All of them begin with the lines of `known`, where it is given.
     """
+    return partial(_put, module, parameters, host, known)
+
+
+def _put(module, parameters, host, known, text) -> list:
     first = len(module.setdefault("WRITTEN", []))
     file = f"<written {first}>/" + module["__file__"].replace("\\", "/").rpartition("/")[2]
     lines = [""] * 1000  # no line has the number of one of the module's own
