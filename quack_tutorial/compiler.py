@@ -423,7 +423,7 @@ def _compile_alone(host_fn, args, arch, keep_ptx, with_lines):
     import cutlass.cute as cute
     from cutlass.cute.runtime import make_fake_stream, make_fake_tensor
 
-    symbols = {}
+    symbols = {}  # sizes have 32 bits; strides 64, for a row's number times its stride may pass 2^31
 
     def size(value):
         if isinstance(value, str):
@@ -457,6 +457,7 @@ def _compile_alone(host_fn, args, arch, keep_ptx, with_lines):
     if next(given, _MISSING) is not _MISSING:
         expected = sum(parameter.name != "stream" for parameter in parameters_of(host_fn))
         raise TypeError(f"{_name(host_fn)} takes {expected} arguments, got {len(args)}")
+    # TVM FFI is the call by which compiled code takes torch's tensors, and torch's current stream.
     options = [cute.EnableTVMFFI(True)] + ([cute.GPUArch(arch)] if arch else [])
     options += [cute.GenerateLineInfo(True)] if with_lines else []
     if not keep_ptx:

@@ -390,7 +390,7 @@ def _kernel(device, dtype, out, index, N, promise, lse_rank, reduced=None):
     from quack_tutorial.kernels.tuned.sums import LossReduction, ReducedCrossEntropy
 
     mean, with_scale = reduced
-    # The whole element's alignment: stored in two halves, float32 came back with one of them lost.
+    # The whole element's alignment: with less, a float32 number was stored in two halves, and one of them was lost.
     numbers = TensorSpec(out, (), (), element(out).width // 8), TensorSpec("float32", (), (), 4) if with_scale else None
     both = ReducedCrossEntropy(kernel, LossReduction(element(out), mean))
     return launches.runner_for(device, both, (*specs[:-1], *numbers, specs[-1]))

@@ -4,9 +4,9 @@
     dx = rstd (w dy - xhat mean(w dy xhat) - mean(w dy)), in RMSNorm without the last mean
     dw = sum of dy xhat,  db = sum of dy
 
-Chapter 7 climbs to `RMSNormBackwardBulk`, which is this kernel; new here are rows that start anywhere, several rows a block, and
-their sums. A block keeps its part of the sums in registers and writes it once, at its end, as one row of (parts, N) numbers;
-`ColumnSum` adds up these rows, always in the same order:
+Chapter 7 climbs to `pipelined`, and the page on what ships from there to `RMSNormBackwardCluster`, which is this kernel; new
+here are rows that start anywhere, several rows a block, and their sums. A block keeps its part of the sums in registers and
+writes it once, at its end, as one row of (parts, N) numbers; `ColumnSum` adds up these rows, always in the same order:
 
     rows       0   1   2   3   4   5   6   7       of a tensor
     block 0    x           x           x           a turn each, `parts` rows apart

@@ -1,6 +1,6 @@
 """Rows on their way through shared memory: bulk copies bring them, and where a block goes through rows, while one is worked on.
 
-Chapter 8 has one row that waits like this (`SoftmaxReadTwice`), and chapter 7 three of them (RMSNorm's gradient).
+Chapter 8 has one row that waits like this (`SoftmaxReadTwice`), and the page on what ships three of them (RMSNorm's gradient).
 
     turn          0        1        2        3
     stage 0    row 0 ... used, free | row 3 on its way ...
@@ -11,8 +11,7 @@ One thread starts a bulk copy, no registers wait for what it brings, and a stage
 exchange of the rows' sums says when a stage is free: what a warp brings to turn i, it brings after its last read of turn i - 1.
 
 A block of one turn takes one stage. Where threads read the row twice, 16 elements at a time, they take 32 registers for 80, so
-that more blocks fit on an SM and some load while others exchange their sums: softmax of 262144 bfloat16 columns went from 0.92 to
-0.99 of a copy's speed on an H200.
+that more blocks fit on an SM and some load while others exchange their sums.
 
 Bulk copies move multiples of 16 bytes from addresses that are: "aligned" rows of whole vectors, of which a cluster's last block may
 have fewer. Of rows that start anywhere they bring the vectors, from the first such address on, if a block's rows all start alike

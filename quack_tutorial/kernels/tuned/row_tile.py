@@ -41,12 +41,12 @@ PROMISES = ("aligned", "congruent", "any")
 
 
 class Place(NamedTuple):
-    """Where a thread is: in which row, and where in it. A branch in a kernel that names a place would make variables of all its
-    fields, constants too: take the field first, `row = place.row`."""
+    """Where a thread is: in which row, and where in it. A branch in a kernel that names a place makes variables of all its
+    fields, constants too: where one is wanted as a constant afterwards, take the field first, `row = place.row`."""
 
     row: Any  # the row's number in the tensor
     exists: Any  # whether there is such a row
-    piece: Any  # which piece of the row this block has, or is at
+    piece: Any  # which piece of the row this block has, or is at; before the first, its rank in the cluster
     thread_in_row: Any  # the thread's number among those of the block that share the row
     head: Any  # how many single elements come before the row's first vector
     body: Any  # how many elements of the row are in vectors
@@ -57,7 +57,7 @@ class RowTile:
 
     A row is cut into `pieces` of `width` columns, the last of which may have fewer: one for each block of a cluster; or, where the
     configuration has `vectors_at_once`, as many as it takes with so many vectors a thread, which a kernel goes through one after
-    the other, or in blocks that do not know of each other. `promise` is one of the table above.
+    the other, the blocks of a cluster in turns, or in blocks that do not know of each other. `promise` is one of the table above.
 
     What is known of every row, wherever it starts: of a thread's vectors in any piece the first `certain` are in it, and of vectors
     that begin one later the first `certain_next`; of its pieces the first `whole_pieces`, and `in_last` vectors of the last."""
@@ -69,7 +69,7 @@ class RowTile:
 
     def __init__(self, dtype, N, promise, config):
         if not 1 <= N <= MAX_N:
-            raise ValueError(f"a row is kept in the registers of at most 16 blocks: N must be 1 to {MAX_N}, got {N}")
+            raise ValueError(f"a row has at most 16 blocks: N must be 1 to {MAX_N}, got {N}")
         if promise not in PROMISES:
             raise ValueError(f'promise must be "aligned", "congruent" or "any", got {promise!r}')
         self.N, self.promise, self.config = N, promise, config
@@ -209,7 +209,7 @@ class RowTile:
             elif place.exists:
                 cute.copy(atom, source, target)
         else:
-            # Those with a branch come first: the compiler may wait there for whatever was loaded before it.
+            # Those with a branch, as stores have, come first: the compiler may wait there for whatever was loaded before it.
             for i in cutlass.range_constexpr(self.vectors - 1, -1, -1):
                 vector, copied = source[None, None, i], target[None, None, i]
                 self.copy_vector(atom, vector, copied, self.inside(i, place, i < certain, checks_row))

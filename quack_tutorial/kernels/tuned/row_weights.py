@@ -20,7 +20,7 @@ class RowWeights:
     """How the threads of a tile load vectors (N,) that begin at multiples of 16 bytes; None of one that is None."""
 
     def __init__(self, tile):
-        self.tile, self.narrow = tile.beside(wide=True), tile.beside(wide=tile.promise == "aligned")
+        self.tile, self.as_promised = tile.beside(wide=True), tile.beside(wide=tile.promise == "aligned")
 
     def shifts(self, mW):
         """Whether a vector is loaded in vectors though it starts elsewhere than rows."""
@@ -41,7 +41,7 @@ class RowWeights:
         if mW is None:
             return None
         every_row = as_rows(mW, mW.shape[0], M)
-        return self.load_shifted(every_row, place) if self.shifts(mW) else self.narrow.load(every_row, place)
+        return self.load_shifted(every_row, place) if self.shifts(mW) else self.as_promised.load(every_row, place)
 
     @cute.jit
     def load_shifted(self, mW: cute.Tensor, place):

@@ -3,8 +3,8 @@ that `SPREADS` names. It follows from what a Hopper SM has:
 
 | an SM has                        | so                                                                                        |
 |----------------------------------|-------------------------------------------------------------------------------------------|
-| 2048 threads, 32 blocks at most  | a block has at least 128 threads: short rows share one                                    |
-| 20 to 40 KB to keep on their way | a thread has 3 or 4 vectors of 16 bytes on the way at once, of all tensors that it reads  |
+| 2048 threads, 32 blocks at most  | a block has 128 threads or about so many at least: short rows share one                   |
+| 20 to 40 KB to keep on their way | where a block has its rows whole, a thread has 3 or 4 vectors of 16 bytes of each         |
 | 65,536 registers                 | 16 or 24 KB of a row are a block's, so that several fit; longer ones have a cluster       |
 | 227 KB of shared memory          | rows that would take too many registers wait there, 16 to 40 KB in a block                |
 
@@ -25,11 +25,13 @@ GRADIENT_BYTES, ODD_GRADIENT_BYTES = (26 * KB, 32 * KB), (26 * KB, 37 * KB // 2)
 BESIDE_STAGES = 11 * KB  # of shared memory: sums and mbarriers
 # A block whose warps are no multiple of an SM's 4 schedulers costs as if it had so many threads more, which fits 16-bit rows of
 # 20,000 to 110,000 columns in clusters on an H200 best.
-EMPTY_SCHEDULERS = 13
+UNEVEN_WARPS = 13
 # At most, by sweeps: smaller blocks fill an SM's registers better, and the compiler gave their threads fewer.
 SHORTER_PIECE_BYTES, FULL_PIECE_BYTES = 32 * KB, 16 * KB
 LONGEST_LOSS_BYTES = 512 * KB  # of a row that one block goes through
-LEAST_CLUSTER_BYTES = 15 * KB  # that a cluster of different rows moves: an H200 starts one in the time of 12 KB
+# That a cluster of different rows moves. A GPU starts clusters, even of one block, at another pace than blocks: an H200 starts one
+# in the time of 12 KB.
+LEAST_CLUSTER_BYTES = 15 * KB
 
 
 class Spread(NamedTuple):
@@ -44,7 +46,7 @@ class Spread(NamedTuple):
     # Vectors of a thread there, of one tensor: of a row in one piece or in pieces that differ, and in equal ones.
     piece_held: tuple = (8, 8)
     rows_each: int = 1  # of a thread, where a warp has a row: for weights that it loads once
-    together: int = 0  # blocks of different rows that start as a cluster, if rows are short
+    together: int = 0  # blocks of different rows that start as a cluster, be it of one, where that moves enough
     least: tuple = (8, 8)  # threads of a row
     last_shorter: tuple = (False, False)  # whether the last of the pieces there may be
     unit: int = 1  # vectors that equal pieces are multiples of: with 2 each begins where a sector does
@@ -135,7 +137,8 @@ def row_at_once(row, spread):
     if row.bytes > spread.shared_from[k] and (config := in_shared(row, spread)):
         return config
     if blocks > 1:
-        threads = filled(row.vectors / blocks, range(4, (9, 17)[k]), 256, EMPTY_SCHEDULERS)[0]
+        # 4 to 8 vectors of a thread, in float32 to 16, and 256 threads rather than more, so that several blocks fit.
+        threads = filled(row.vectors / blocks, range(4, (9, 17)[k]), 256, UNEVEN_WARPS)[0]
         return Config(threads, threads, blocks)
     held = spread.held[k] if row.promise == "aligned" else spread.held[k][:1]
     found = [min(1024, max(spread.least[k], threads_for(row.vectors / vectors))) for vectors in held]
@@ -228,7 +231,8 @@ def loss(row):
 
 
 def filled(vectors, of_each, most, more=0):
-    """(threads, vectors of each) for a piece of a row, so that few of their places stay empty; `most` threads."""
+    """(threads, vectors of each) for a piece of a row, so that few of their places stay empty: with no more than `most` threads if
+    any fit, and as if there were so many `more` where warps are no multiple of 4."""
     found = [(threads_for(vectors / each), each) for each in of_each]
     return min(found, key=lambda one: (one[0] > most, (one[0] + more * (one[0] % 128 > 0)) * one[1], one[1]))
 
