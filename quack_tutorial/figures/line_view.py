@@ -247,31 +247,48 @@ def _inside(launch, line, touched, with_ptx) -> str:
 
 
 def touches(trace, whole=False) -> dict:
-    """{(function, text): what the lanes of a line's first request touch, as a simulated run has it, in a sentence}.
+    """{(function, text): what the lanes of a line's first requests touch, as a simulated run has it: a sentence for each tensor that
+    the line reads or writes}.
 
-    With `whole` also what all its requests of that memory move.
+    With `whole` also what all its requests of that tensor move.
     """
-    found = {}
+    found, lines = {}, {}
     for space, unit in ((Space.GMEM, "sectors"), (Space.SMEM, "wavefronts")):
         requests = analysis.requests(trace, space)
-        for number in dict.fromkeys(requests["line"].tolist()):
-            line, of_line = trace.lines[number], requests[requests["line"] == number]
-            key, first = (line.function.rpartition(".")[2], line.text.strip()), of_line[0]
-            if key in found:
+        for number, kind, tensor in dict.fromkeys(zip(*(requests[of].tolist() for of in ("line", "kind", "tensor")))):
+            line = trace.lines[number]
+            key = line.function.rpartition(".")[2], line.text.strip()
+            if lines.setdefault(key, number) != number:  # another line of the same text
                 continue
-            lanes, name = int(first["lanes"]), trace.tensors[int(first["tensor"])].name
-            asked = f"{lanes} {'lane asks' if lanes == 1 else 'lanes ask'} for {int(first['bytes'])} bytes of {name}"
-            found[key] = f"Simulated, its first request: {asked}, in {first[unit]} {unit}."
-            if whole and len(of_line) > 1:
-                found[key] += (
-                    f" Its {len(of_line):,} requests: {of_line['bytes'].sum():,} bytes, {of_line[unit].sum():,} {unit}."
-                )
-    return found
+            alike = (requests["line"] == number) & (requests["kind"] == kind) & (requests["tensor"] == tensor)
+            said = _asked(requests[alike], unit, trace.tensors[tensor].name, whole)
+            found.setdefault(key, []).append(said)
+    return {key: f"Simulated: {' '.join(sentences)}" for key, sentences in found.items()}
+
+
+def _asked(requests, unit, name, whole) -> str:
+    """What the first of a line's requests of a tensor touches, and with `whole` all of them."""
+
+    def counted(some):
+        count, least = some[unit].sum(), some[f"ideal_{unit}"].sum()
+        number = f"{count:,} {unit[:-1] if count == 1 else unit}"
+        return f"{number} where {least:,} would do" if least < count else number
+
+    first = requests[:1]
+    lanes, verb = int(first["lanes"][0]), ("read", "write", "change")[int(first["kind"][0])]
+    who = f"1 lane {verb}s" if lanes == 1 else f"{lanes} lanes {verb}"
+    said = f"{who} {int(first['bytes'][0])} bytes of {name} at once, in {counted(first)}."
+    if whole and len(requests) > 1:
+        said += f" All {len(requests):,} such requests: {requests['bytes'].sum():,} bytes, {counted(requests)}."
+    return said
 
 
 def _texts(launches, rows):
     """The same as lines of text."""
     yield "  ".join(f"{name}, {launch.us:,.0f} us" if launch.us else name for name, launch in launches.items())
+    yield "In front of each line: " + (
+        "its share of the samples" if any(launch.samples for launch in launches.values()) else "its instructions"
+    )
     named = rows[0][0]
     for name, text, sign, found in rows:
         pairs = zip(launches.values(), found)

@@ -42,7 +42,7 @@ def test_a_trace_adds_what_lanes_touch():
     x = np.zeros((1, 4096), np.float32)
     run = simulate(softmax.SoftmaxRegisters(cutlass.Float32, 4096), x, x.copy())
     html = figures.lines("softmax", "registers", trace=run.trace).html
-    assert "32 lanes ask for 512 bytes of mX, in 16 sectors" in html
+    assert "32 lanes read 512 bytes of mX at once, in 16 sectors." in html
 
 
 def test_what_nobody_sampled_is_said(monkeypatch):
@@ -82,11 +82,14 @@ def test_a_kernel_of_the_readers_shows_its_lanes_and_what_the_compiler_made(tmp_
     (store,) = (line for line in shown if line.endswith("mO[t] = 2.0 * mX[t]"))
     assert int(store[:6]) >= 3 and "no NVIDIA GPU" in last
     page = (tmp_path / "page.html").read_text()
-    assert "32 lanes ask for 128 bytes of mX, in 4 sectors. Its 4 requests: 512 bytes, 16 sectors." in page
+    assert (
+        "32 lanes read 128 bytes of mX at once, in 4 sectors. All 2 such requests: 256 bytes, 8 sectors. 32 lanes write 128 bytes of mO at once, in 4 sectors."
+        in page
+    )
     assert "ld.global" in page
     own(tmp_path, capsys, index="32 * t")
     said = (tmp_path / "page.html").read_text()
-    assert "32 lanes ask for 128 bytes of mX, in 32 sectors." in said
+    assert "32 lanes read 128 bytes of mX at once, in 32 sectors where 4 would do." in said
 
 
 @pytest.mark.skipif(gpu_problem() is None, reason="what is said where there is no GPU")

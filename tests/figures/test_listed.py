@@ -60,12 +60,12 @@ def test_a_line_opens_to_its_lanes_its_ptx_and_its_sass(case):
     opened = {}
     for inside in re.findall(r'<details class="qt-line".*?</details>', html, re.DOTALL):
         opened[unescape(re.search(r"<code[^>]*>(.*?)</code>", inside)[1])] = unescape(inside)
-    for text, ptx, sass in (
-        ("tXgX, tXrX, pred=tXpX", "ld.global", "LDG.E.128"),
-        ("tXrX, tXgO, pred=tXpX", "st.global", "STG.E.128"),
+    for text, ptx, sass, verb in (
+        ("tXgX, tXrX, pred=tXpX", "ld.global", "LDG.E.128", "read"),
+        ("tXrX, tXgO, pred=tXpX", "st.global", "STG.E.128", "write"),
     ):
         (line,) = (inside for source, inside in opened.items() if source.startswith(f"cute.copy(atom, {text}"))
-        assert ptx in line and sass in line and "lanes ask for 512 bytes" in line
+        assert ptx in line and sass in line and f"lanes {verb} 512 bytes" in line
     # These only describe.
     assert not [text for text in opened if text.startswith(("bits =", "atom =", "tiled_copy ="))]
     assert {text for _, text in listing.sources if not text.startswith("@")} <= set(opened)

@@ -42,7 +42,8 @@ class CrossEntropy(ExponentialKernel):
         tile, exchange = self.tile, self.exchange
         block, _, _ = cute.arch.block_idx()
         opened = exchange.allocate_and_arrive()
-        place = tile.place(mX, block * tile.rows_per_block)
+        rank = cute.arch.block_idx()[1] if self.config.blocks_per_row > 1 else 0
+        place = tile.place(mX, block * tile.rows_per_block, piece=rank)
         row = place.row  # for branches, see `Place`
         # On its way before the row is, and not looked at until the row is on its way too.
         target = target_of(mT, row)

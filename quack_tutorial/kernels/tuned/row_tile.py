@@ -129,7 +129,7 @@ class RowTile:
         tidx, _, _ = cute.arch.thread_idx()
         row, thread_in_row = tile_row + tidx // self.threads_per_row * stride, tidx % self.threads_per_row
         if piece is None:
-            piece = cute.arch.block_idx()[1] if self.config.blocks_per_row > 1 else 0
+            piece = cute.arch.block_idx()[1] if self.pieces > 1 else 0
         head, body = 0, self.N - self.N % self.vector_size
         if self.has_head:
             loaded = row if self.sums_columns else existing(row, mX)
