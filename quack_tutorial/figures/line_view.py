@@ -247,8 +247,8 @@ def _inside(launch, line, touched, with_ptx) -> str:
 
 
 def touches(trace, whole=False) -> dict:
-    """{(function, text): what the lanes of a line's first requests touch, as a simulated run has it: a sentence for each tensor that
-    the line reads or writes}.
+    """{(function, text): what the lanes of a line's first requests touch, as a simulated run has it: a sentence for each tensor
+    that the line reads or writes}.
 
     With `whole` also what all its requests of that tensor move.
     """
