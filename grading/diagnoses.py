@@ -227,6 +227,9 @@ def near_formula(module, check: str, views: list[View]) -> Iterator[Diagnosis]:
         parts = getattr(module, "PARTS", {}).get(name, {}).values()
         scale = sum(np.abs(factor * part(v.case)).reshape(right.shape) for factor, part in parts if factor)
         scale = scale if parts else np.abs(right) if right.ndim == 1 else np.abs(right).max(axis=1, keepdims=True)
+        # What a tolerance is of, beside the number: 2e-5 (1 + h) is of 1.
+        relative, absolute = getattr(module, "TOLERANCE", {}).get(name, (0, 0))
+        scale = scale + (absolute / relative if relative and not parts else 0)
         scale = scale * getattr(module, "FORMULA", FORMULA)
         with np.errstate(all="ignore"):
             rounded = (exact == exact.astype(got.dtype)) & (right != right.astype(got.dtype))
@@ -722,9 +725,13 @@ def read_again(outcome: Outcome, name: str, advice: str) -> Iterator[Diagnosis]:
     who, (M, N) = evidence.readers(outcome, name), outcome.case.inputs[name].shape
     asked, alone = (evidence.scale(outcome, name) * float(n) for n in (who.asked.mean(), who.alone))
     times = asked + (alone > 2 * evidence.warps(outcome.trace) * M) * alone / (M * N)
-    if times > EXCESS + 4 / N or who.beside.any():
+    by_row = who.asked.sum(axis=1) / np.maximum(1, (who.times > 0).sum(axis=1))
+    if max(times, by_row.max()) > EXCESS + 4 / N or who.beside.any():
         text = f"The kernel asks for {name[1:].lower()} {times:.2f} times ({name} {(M, N)}); once is enough."
-        if times <= EXCESS + 4 / N:
+        if times <= EXCESS + 4 / N < by_row.max():
+            row, times = int(by_row.argmax()), by_row.max()
+            text = f"The kernel asks for row {row} of {name} {(M, N)} {times:.2f} times, and for others less; once is enough."
+        elif times <= EXCESS + 4 / N:
             row, column = np.argwhere(who.beside)[0]
             text = f"Lanes of one request ask for the same number, {name}[{row}, {column}] of {(M, N)}; once is enough."
         by_warps, lines = evidence.loads(outcome, name)

@@ -87,11 +87,12 @@ def telling(rng, right, formulas, *ends) -> list[tuple]:
 
 
 def wild(rng, rows: int, columns: int) -> np.ndarray:
-    """Rows for what only compares numbers: plain, tiny, far below 0, of sizes far apart, low, with several infinities, and of the
-    least steps that subnormal numbers take; in half of the rows the largest number is there just twice: in long rows so many
-    columns apart that one thread has both, and in others so many that two lanes meet in each of the rounds."""
+    """Rows for what only compares numbers: plain, tiny, far below 0, of sizes far apart, low, with several infinities, of the
+    least steps that subnormal numbers take, and high; in two of three the largest number is there just twice: in long rows so many
+    columns apart that one thread has both, or side by side where few types tell their numbers apart and the first is in the last
+    lane, and in others so many apart that two lanes meet in each of the rounds."""
     x = rng.standard_normal((rows, columns))
-    kinds, tied = (rng.permutation((np.arange(rows) + rng.integers(many)) % many) for many in (7, 2))
+    kinds, tied = (rng.permutation((np.arange(rows) + rng.integers(many)) % many) for many in (8, 3))
     for row, kind, twice in zip(x, kinds, tied):
         some = rng.integers(columns, size=4)
         if kind == 1:
@@ -106,13 +107,25 @@ def wild(rng, rows: int, columns: int) -> np.ndarray:
             row -= 10 ** rng.uniform(1, 4)
         elif kind == 6:
             row[:] = rng.integers(-9, 9, columns) * 2.0**-149
-            row[some[:2]] = np.array([9, 10]) * 2.0**-149
+            row[np.sort(some[:2])] = np.array([11, 12]) * 2.0**-149  # whose halves are equal
+        elif kind == 7:
+            row[:] = (1 + np.abs(row) / 9) * 10 ** rng.uniform(3, 37)
         apart = 32 << int(rng.integers(4)) if columns > 256 else 1 << int(rng.integers(8))
+        apart = 1 if twice == 2 and columns > 512 else apart
         if twice and columns > apart:
             at, best = int(rng.integers(columns - apart)), int(row.argmax())
+            at = at if columns <= 512 or apart > 1 else 256 * int(rng.integers(columns // 512, columns // 256)) + 255
+            at = min(at, columns - 2) if apart == 1 else at
             row[at], row[best] = row[best], row[at]
             row[at + apart] = row[at]
     return x
+
+
+def hard(rng, rows: int, columns: int) -> np.ndarray:
+    """Rows of what counts nowhere, in all columns or in half: both infinities, NaN, and the largest numbers of either sign."""
+    held = np.array([-np.inf, np.inf, np.nan, 3.4e38, -3.4e38])[np.arange(rows) // 2 % 5, None]
+    some = rng.random((rows, columns)) < np.where(np.arange(rows) % 2, 0.5, 1)[:, None]
+    return np.where(some, held, rng.standard_normal((rows, columns)))
 
 
 @dataclass(frozen=True, eq=False)

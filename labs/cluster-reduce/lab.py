@@ -89,7 +89,7 @@ def cases(seed: int = 0) -> list[Case]:
         *(
             case(DRAWN, wild(rng, *shape), *made, schedule)
             for shape, made, schedule in zip(
-                drawn(rng, 128, LONGEST, 1, 80), ((4, 1), (2, 2), (4, 1), (8, 1), (2, 9), (2, 12), (8, 12)), SCHEDULES
+                drawn(rng, 128, LONGEST, 1, 80), ((4, 1), (2, 2), (4, 1), (8, 1), (2, 1), (2, 12), (8, 12)), SCHEDULES
             )
         ),
         *(case(DRAWN, wild(rng, M, N), *make, FAST) for make, M, N in OWN.get()),

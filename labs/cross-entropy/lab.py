@@ -15,7 +15,7 @@ import numpy as np
 
 from grading import diagnoses
 from grading.diagnoses import View
-from grading.judgement import DRAWN, FAST, OWN, SCHEDULES, Case, Diagnosis, Outcome, drawn, shifts
+from grading.judgement import DRAWN, FAST, OWN, SCHEDULES, Case, Diagnosis, Outcome, drawn, hard, shifts
 
 TITLE = "Cross-entropy: smoothed labels, loss and gradient from one read"
 TARGET = "SmoothedLoss"
@@ -25,7 +25,7 @@ CHECKS = {"least_bytes": 1, "loss": 2, "gradient": 2, "ignored": 2, "shifted": 1
 LOOKS = {
     "loss": ("plain", "odd", DRAWN),
     "gradient": ("plain", "odd", DRAWN),
-    "ignored": ("ignored",),
+    "ignored": ("ignored", "any"),
     "shifted": ("shifted",),
 }
 OUTPUTS = {"loss": ("mLoss",), "gradient": ("mDx",)}  # of the other checks both
@@ -74,6 +74,8 @@ def cases(seed: int = 0) -> list[Case]:
             target[0] = 0
             x[1, 0] -= 100  # lane 0's first number is no stand-in for the maximum
             x[2:] += [[-rng.uniform(1080, 1180)], [700]]  # nor is one that is low, or high, elsewhere
+        if name == "any":  # whatever they hold
+            x[:-1], ignore = hard(rng, M - 1, N), range(M - 1)
         if name == DRAWN:  # numbers that count together alone
             x[-1], x[-1, -1] = x[-1] / 9 - 15, 3
             ignore = [M // 2] if M > 2 else []
@@ -95,6 +97,7 @@ def cases(seed: int = 0) -> list[Case]:
         case("odd", 2, 33),  # one column more than lanes
         case("odd", 2, 129 + 32 * int(rng.integers(0, 4))),  # the same, after more than four steps
         case("ignored", 5, odd, ignore=(0, 1, 3)),
+        case("any", 11, 5),
         case("shifted", 4, 96, shift=200.0),
         case("odd", 2, odd, schedule="reverse"),
         *(
