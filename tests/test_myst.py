@@ -96,6 +96,17 @@ def test_every_listing_is_the_pages(root):
     assert found >= 30
 
 
+def test_no_sentence_is_hidden_by_a_percent_sign_that_begins_its_line(root):
+    # MyST takes such a line for a comment; a cell may begin with one.
+    texts = {
+        file: file.read_text("utf-8")
+        for folder in ("book", "notebooks", "labs")
+        for file in (root / folder).rglob("*.md")
+    }
+    prose = {file: re.sub(r"^(`{3,}).*?^\1", "", text, flags=re.MULTILINE | re.DOTALL) for file, text in texts.items()}
+    assert len(prose) > 30 and not [file for file, text in prose.items() if re.search(r"^%", text, re.MULTILINE)]
+
+
 def test_a_listing_of_a_kernel_has_a_fold_with_what_it_calls(tmp_path):
     kernels, chapters = tmp_path / "quack_tutorial/kernels", tmp_path / "notebooks"
     kernels.mkdir(parents=True)
